@@ -1,0 +1,7 @@
+//! A model of a fleet of vLLM replicas: the scheduler and block pool exactly as vLLM's, step times
+//! from a profile, and (around them) vLLM's own balancer and agent sessions in virtual time.
+//!
+//! Pure: reads no clock and does no I/O. `engine` runs the scheduler in real time behind HTTP.
+
+pub mod profile;
+pub mod scheduler;

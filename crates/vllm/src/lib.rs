@@ -1,0 +1,17 @@
+//! Bytes to facts: everything LM Warden reads out of what clients send and what vLLM answers.
+//!
+//! Pure: no sockets, files, clocks or runtime. Each parser takes arbitrary bytes, is bounded, and
+//! never builds a document of a body. It deliberately decides nothing: which replica serves a
+//! request is `routing`'s, what to do about an error is the warden's.
+
+mod dialect;
+mod error_body;
+mod facts;
+mod prometheus;
+mod reply;
+
+pub use dialect::Dialect;
+pub use error_body::{ErrorKind, error_body, error_event};
+pub use facts::{BodyError, BodyFacts, metadata_session, scan, splice_model};
+pub use prometheus::{EngineMetrics, Scrape, parse_metrics};
+pub use reply::{ReplyTap, StreamEnd, TapOutput, Usage};

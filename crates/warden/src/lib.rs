@@ -1,0 +1,13 @@
+//! The service: gateway, supervision of engines, telemetry, operators' API and pages.
+//!
+//! Decides no route (that is `routing`) and parses no engine bytes (that is `vllm`).
+
+pub mod clock;
+pub mod commands;
+pub mod config;
+pub mod fleet;
+pub mod gateway;
+pub mod operators;
+pub mod serve;
+pub mod telemetry;
+pub mod upstream;
