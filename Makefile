@@ -1,0 +1,100 @@
+# Every task of the project. `make help` lists them; CI runs `make check e2e-claude`.
+# A task installs what it needs; what it cannot install it names, and skips only that part.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+CACHE := .cache
+BIN := target/release/lm-warden
+# Arguments for the program that a target starts: `make run ARGS="--listen 127.0.0.1:9000"`.
+ARGS ?=
+
+WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' 2>/dev/null)
+
+##@ Everyday
+
+.PHONY: help
+help: ## List the tasks
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z][a-z0-9-]*:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## Build everything and serve the demo: four simulated replicas as model "demo"
+	$(BIN) serve $(ARGS)
+
+.PHONY: build
+build: system web ## Build the pages and the release binary that embeds them
+	cargo build --release --locked -p lm-warden
+
+.PHONY: test
+test: system web ## Run all tests: Rust, pages, and the Python SDKs against a running service
+	scripts/cargo-test --workspace
+	scripts/web test
+	$(MAKE) e2e-sdk
+
+.PHONY: check
+check: format lint docs licences tree test ## Everything that has to hold before a change lands
+
+##@ The parts of check
+
+.PHONY: format
+format: ## Formatting
+	cargo fmt --all --check
+
+.PHONY: lint
+lint: system ## Clippy, warnings as errors
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+.PHONY: docs
+docs: system ## The API documentation builds without a warning
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items
+
+.PHONY: licences
+licences: ## Licences and sources of all dependencies (deny.toml)
+	scripts/cargo-deny check licenses bans sources
+
+.PHONY: tree
+tree: ## No machine's paths, registry hosts, conflict marks or large files in the tree
+	scripts/check-tree
+
+##@ End to end
+
+.PHONY: e2e-sdk
+e2e-sdk: build ## The Python SDKs of Anthropic and OpenAI against a running service
+	scripts/e2e-sdk
+
+.PHONY: e2e-claude
+e2e-claude: build ## Claude Code in a namespace of its own; affinity on beside off
+	scripts/e2e-claude
+
+##@ Measurements
+
+.PHONY: bench-routing
+bench-routing: system ## One routing decision among 64 replicas and a million conversations
+	cargo bench --locked -p lm-warden-routing
+
+.PHONY: bench-proxy
+bench-proxy: build ## lm-warden beside nginx, haproxy and no proxy: CPU, added TTFB, memory
+	scripts/bench-proxy $(ARGS)
+
+##@ Housekeeping
+
+.PHONY: web
+web: $(if $(wildcard web/package.json),web/dist/.built) ## The pages
+
+web/node_modules/.installed: web/package-lock.json
+	scripts/web install
+
+web/dist/.built: web/node_modules/.installed $(WEB_SOURCES)
+	scripts/web build
+
+.PHONY: system
+system:
+	@scripts/ensure --needed cargo= cc=build-essential
+
+.PHONY: clean
+clean: ## Remove what was built and cached
+	rm -rf target web/dist web/node_modules $(CACHE)
