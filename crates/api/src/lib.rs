@@ -1,1 +1,24 @@
-//! placeholder
+//! The types of the operators' API (`/api/v1`): what the warden serves and what the pages, the
+//! terminal and the bench read.
+//!
+//! Holds no logic. A number that is not known is `null`, never 0. `openapi.json` beside this crate
+//! is made from these types, and the pages' types from that; a test holds it current.
+
+mod conversations;
+mod error;
+mod events;
+mod models;
+mod openapi;
+mod requests;
+mod stats;
+
+pub use conversations::{Conversation, Conversations, MoveConversation};
+pub use error::{Error, ErrorDetail};
+pub use events::{Changed, Hello};
+pub use models::{
+    AutoWord, Engine, EngineKind, Leases, LeasesMode, Model, ModelState, Models, PatchRouting,
+    Replica, ReplicaState, Routing, SetThreshold, SpillThreshold, ThresholdSource,
+};
+pub use openapi::openapi_json;
+pub use requests::{Request, RequestEnd, Requests, Route, Score};
+pub use stats::{Point, Stats, StatsSummary};

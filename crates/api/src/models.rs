@@ -1,0 +1,218 @@
+//! Models, the panel *Data-parallel routing*, and what an operator can set there.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// All models, in the order of the configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Models {
+    /// The models.
+    pub models: Vec<Model>,
+}
+
+/// One served model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Model {
+    /// What clients ask for.
+    pub name: String,
+    /// Other names it answers to; one that ends in `*` stands for all names that begin so.
+    pub aliases: Vec<String>,
+    /// Its state.
+    pub state: ModelState,
+    /// What it is doing or what failed, in words; null when it is ready.
+    pub state_reason: Option<String>,
+    /// The engine behind it.
+    pub engine: Engine,
+    /// How its conversations are routed.
+    pub routing: Routing,
+}
+
+/// State of a model as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelState {
+    /// All replicas serve.
+    Ready,
+    /// No replica serves yet, or none does any more.
+    Loading,
+    /// Some replicas are out.
+    Degraded,
+    /// It will not come back by itself.
+    Failed,
+    /// An operator stopped it.
+    Stopped,
+}
+
+/// The engine behind a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Engine {
+    /// Who runs it.
+    pub kind: EngineKind,
+    /// The engine's own name for the model; null until it has told.
+    pub model: Option<String>,
+    /// Its version; null until it has told.
+    pub version: Option<String>,
+    /// Longest prompt and reply together, in tokens; null until it has told.
+    pub max_model_len: Option<u64>,
+    /// Its limit of concurrent sequences per replica.
+    pub max_num_seqs: u32,
+    /// Whether `/v1/responses` can be sent to a chosen replica (vLLM 0.33 on, or a URL per replica).
+    pub responses_steerable: bool,
+}
+
+/// Who runs the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// It runs elsewhere.
+    Attached,
+    /// A simulated engine, a child process of the warden.
+    Simulated,
+}
+
+/// The panel *Data-parallel routing*.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Routing {
+    /// Whether conversations return to the replica that served them.
+    pub affinity: bool,
+    /// When conversations spill.
+    pub spill_threshold: SpillThreshold,
+    /// What happens when the machine is full.
+    pub leases: Leases,
+    /// 100 x sticky / (sticky + spilled + moved) since `counters_since`; null while that is 0 / 0.
+    pub sticky_percent: Option<f64>,
+    /// Requests in flight, those that vLLM's balancer placed included.
+    pub in_flight: u32,
+    /// Requests that vLLM's own balancer placed since `counters_since`.
+    pub balanced: u64,
+    /// Since when the counters run, in epoch seconds.
+    pub counters_since: f64,
+    /// By replica number.
+    pub replicas: Vec<Replica>,
+}
+
+/// Requests in flight on a replica above which its conversations spill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SpillThreshold {
+    /// The threshold in force.
+    pub value: u32,
+    /// Where it comes from.
+    pub source: ThresholdSource,
+}
+
+/// Where a threshold comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ThresholdSource {
+    /// A quarter of `max_num_seqs`, at least 1.
+    Auto,
+    /// Set in the configuration or by an operator.
+    Set,
+}
+
+/// Leases: what happens when the machine is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Leases {
+    /// Whether they may be used.
+    pub mode: LeasesMode,
+    /// Whether conversations contend for cache at this moment.
+    pub contended: bool,
+    /// Requests that wait for a place.
+    pub waiting: u32,
+    /// Conversations that hold a place.
+    pub holding: u32,
+}
+
+/// Whether leases may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LeasesMode {
+    /// Used where sticky routing thrashes.
+    Auto,
+    /// Never used.
+    Off,
+}
+
+/// One replica.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Replica {
+    /// Its number, equal to its data-parallel rank where the replicas are ranks of one server.
+    pub replica: u16,
+    /// Its state.
+    pub state: ReplicaState,
+    /// Requests that the warden has in flight there.
+    pub in_flight: u32,
+    /// Requests since `counters_since` that began a conversation here.
+    pub new: u64,
+    /// That returned to their home here.
+    pub sticky: u64,
+    /// That were served here because their home was over its threshold.
+    pub spilled_in: u64,
+    /// That made this their new home because theirs was gone.
+    pub moved_in: u64,
+    /// That named this replica themselves.
+    pub client_pinned: u64,
+    /// Requests the engine runs, by its own count; null where it is unknown.
+    pub running: Option<u32>,
+    /// Requests that wait in the engine; null where it is unknown.
+    pub waiting: Option<u32>,
+    /// Share of the KV cache that active requests use, 0 to 1; null where it is unknown.
+    pub kv_cache_usage: Option<f64>,
+    /// Cached over all prompt tokens by the engine's counters since `counters_since`, 0 to 1; null
+    /// where it is unknown.
+    pub prefix_cache_hit_rate: Option<f64>,
+    /// Active conversations whose home it is.
+    pub conversations: u32,
+    /// Their own tokens and the prefixes they share, each counted once.
+    pub committed_tokens: u64,
+    /// Tokens that its KV cache holds; null where it is unknown.
+    pub kv_tokens: Option<u64>,
+    /// Age of the engine's figures; null before the first.
+    pub scrape_age_ms: Option<u64>,
+}
+
+/// State of one replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplicaState {
+    /// It serves.
+    Up,
+    /// Just back: it takes new conversations at half rate.
+    Ramping,
+    /// An operator drains it: it takes nothing new.
+    Draining,
+    /// Requests in flight without any progress for too long: it takes nothing new.
+    Wedged,
+    /// It cannot be reached.
+    Down,
+}
+
+/// What to change about a model's routing; what is left out stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PatchRouting {
+    /// Whether conversations return to the replica that served them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<bool>,
+    /// When conversations spill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spill_threshold: Option<SetThreshold>,
+}
+
+/// A threshold to set: a number of requests, at least 1, or `"auto"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum SetThreshold {
+    /// So many requests in flight.
+    Requests(u32),
+    /// `"auto"`.
+    Word(AutoWord),
+}
+
+/// The word for a threshold that follows from `max_num_seqs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AutoWord {
+    /// A quarter of `max_num_seqs`.
+    Auto,
+}

@@ -1,0 +1,61 @@
+//! What the engines counted, over time.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Figures of the last `range_s` seconds in steps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Stats {
+    /// Seconds covered.
+    pub range_s: u64,
+    /// Seconds per point.
+    pub step_s: u64,
+    /// The model asked for; null for all together.
+    pub model: Option<String>,
+    /// Oldest first, one per step. The last one is still filling.
+    pub points: Vec<Point>,
+    /// The range as a whole.
+    pub summary: StatsSummary,
+}
+
+/// One step. A step without a finished request has null figures: a gap is not a zero.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Point {
+    /// When the step begins, in epoch seconds.
+    pub t: f64,
+    /// Prompt tokens read from the prefix cache, as the engine measured.
+    pub prompt_tokens_cached: Option<u64>,
+    /// All other prompt tokens (what the engine did not measure counts here).
+    pub prompt_tokens_computed: Option<u64>,
+    /// Generated tokens.
+    pub completion_tokens: Option<u64>,
+    /// Requests that ended.
+    pub requests: Option<u64>,
+    /// Requests for which the engine reported no usage at all: they count in no token figure.
+    pub unmeasured_requests: Option<u64>,
+    /// From a request's arrival to the first byte of its reply.
+    pub ttfb_ms_p50: Option<f64>,
+    /// 95th percentile of the same.
+    pub ttfb_ms_p95: Option<f64>,
+}
+
+/// The range as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StatsSummary {
+    /// 100 x cached / (cached + computed); null while that is 0 / 0.
+    pub cache_hit_percent: Option<f64>,
+    /// Prompt tokens read from the prefix cache.
+    pub prompt_tokens_cached: u64,
+    /// All other prompt tokens.
+    pub prompt_tokens_computed: u64,
+    /// Generated tokens.
+    pub completion_tokens: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Requests without usage.
+    pub unmeasured_requests: u64,
+    /// Median time from arrival to the first byte of the reply.
+    pub ttfb_ms_p50: Option<f64>,
+    /// 95th percentile of the same.
+    pub ttfb_ms_p95: Option<f64>,
+}
