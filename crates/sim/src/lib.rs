@@ -3,5 +3,6 @@
 //!
 //! Pure: reads no clock and does no I/O. `engine` runs the scheduler in real time behind HTTP.
 
+pub mod check_trace;
 pub mod profile;
 pub mod scheduler;

@@ -1,0 +1,40 @@
+//! Chained hashes of a request's full blocks.
+//!
+//! A block's hash covers its tokens and the hash of the block before it, so that equal hashes mean
+//! equal prefixes (up to a collision of 64 bits, which a simulation may ignore).
+
+use super::block_pool::{BlockHash, UNHASHED};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The hashes of all blocks that a growing list of tokens has filled.
+#[derive(Debug, Default)]
+pub(super) struct PrefixHashes {
+    hashes: Vec<BlockHash>,
+}
+
+impl PrefixHashes {
+    /// Hashes the blocks of `tokens` that were not full before. `tokens` is the same list as in
+    /// earlier calls, only longer.
+    pub(super) fn extend(&mut self, tokens: &[u32], block_size: u32) {
+        let block_size = block_size as usize;
+        let done = self.hashes.len() * block_size;
+        if tokens.len() - done < block_size {
+            return;
+        }
+        let mut bytes = Vec::with_capacity(4 * block_size);
+        for block in tokens[done..].chunks_exact(block_size) {
+            bytes.clear();
+            for token in block {
+                bytes.extend_from_slice(&token.to_le_bytes());
+            }
+            let parent = self.hashes.last().copied().unwrap_or(UNHASHED);
+            self.hashes
+                .push(xxh3_64_with_seed(&bytes, parent).max(UNHASHED + 1));
+        }
+    }
+
+    /// Hashes of the full blocks, first block first.
+    pub(super) fn as_slice(&self) -> &[BlockHash] {
+        &self.hashes
+    }
+}
