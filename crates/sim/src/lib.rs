@@ -3,6 +3,8 @@
 //!
 //! Pure: reads no clock and does no I/O. `engine` runs the scheduler in real time behind HTTP.
 
+#![deny(clippy::iter_over_hash_type)]
+
 pub mod check_trace;
 pub mod profile;
 pub mod scheduler;

@@ -85,6 +85,7 @@ fn what_is_no_recording_is_named_with_line_and_column() {
 
 /// The recordings of vLLM 0.26.0 that lie beside the repository, where they do.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test reads its fixtures")]
 fn recorded_runs_of_vllm_replay_without_a_difference() {
     let shared = std::env::var_os("LM_WARDEN_SHARED").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
