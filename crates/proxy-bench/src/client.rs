@@ -1,0 +1,75 @@
+//! An HTTP/1.1 client that times the first body byte.
+//!
+//! Kept-alive connections, one request at a time on each, as agents do. The clock starts before the
+//! request is written: a proxy that reads the body first has to show that.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// What a client measured of one request.
+pub(crate) struct Timing {
+    pub(crate) first_byte: Duration,
+}
+
+/// One kept-alive connection to a target.
+pub(crate) struct Connection {
+    address: SocketAddr,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(address).await.context("connecting")?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(Self { address, sender })
+    }
+
+    /// Sends one turn of `session` and reads the whole reply. Opens a new connection first if the
+    /// target has closed this one in between.
+    pub(crate) async fn turn(&mut self, session: &str, body: &Bytes) -> anyhow::Result<Timing> {
+        if self.sender.ready().await.is_err() {
+            *self = Self::open(self.address).await?;
+            self.sender.ready().await?;
+        }
+        let request = http::Request::post("/v1/messages?beta=true")
+            .header("host", self.address.to_string())
+            .header("content-type", "application/json")
+            .header("user-agent", "proxy-bench")
+            .header("anthropic-version", "2023-06-01")
+            .header("x-claude-code-session-id", session)
+            .body(Full::new(body.clone()))?;
+        let started = Instant::now();
+        let mut reply = self.sender.send_request(request).await?;
+        ensure!(
+            reply.status() == 200,
+            "{} answered {}",
+            self.address,
+            reply.status()
+        );
+        let mut first_byte = None;
+        while let Some(frame) = reply.body_mut().frame().await {
+            frame?;
+            first_byte.get_or_insert_with(|| started.elapsed());
+        }
+        Ok(Timing {
+            first_byte: first_byte.context("an empty reply")?,
+        })
+    }
+}
+
+/// The id of the `n`th session, in the form of Claude Code's.
+pub(crate) fn session_id(n: usize) -> String {
+    format!(
+        "{:08x}-5eed-4000-8000-{n:012x}",
+        n.wrapping_mul(2_654_435_761) & 0xffff_ffff
+    )
+}
