@@ -1,1 +1,3 @@
-//! placeholder
+//! What it costs and what it brings: the simulator's runs and the tables that come of them.
+
+pub mod simulate;
