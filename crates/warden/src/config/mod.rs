@@ -1,1 +1,105 @@
-//! placeholder
+//! The configuration: what the file may say (`file`), what it comes to (here), and how one becomes
+//! the other (`resolve`), with errors that name the key, its value and the mend.
+//!
+//! Parse, don't validate: a [`Config`] that exists is within all ranges, so no other module checks
+//! a setting again. A key that this version could only ignore is an error, not a comment.
+
+mod error;
+mod file;
+mod model;
+mod resolve;
+#[cfg(test)]
+mod tests;
+mod unsupported;
+
+use std::{
+    fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+
+pub use error::ConfigError;
+pub use model::{Attached, Engine, Model, Replicas, Routing, Simulated};
+
+/// The whole configuration, resolved.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Config {
+    /// The warden itself.
+    pub server: Server,
+    /// The served models, at least one.
+    pub models: Vec<Model>,
+}
+
+/// Where the warden listens and what it holds at most.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Server {
+    /// Address of clients' APIs, operators' API, pages and metrics.
+    pub listen: SocketAddr,
+    /// Directory for what outlives a restart.
+    pub data_dir: PathBuf,
+    /// Largest request body.
+    pub body_bytes_max: usize,
+    /// All bodies held at once.
+    pub buffered_bytes_max: usize,
+}
+
+/// What the command line says instead of the file.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// Instead of `server.listen`.
+    pub listen: Option<SocketAddr>,
+    /// Instead of `server.data_dir`.
+    pub data_dir: Option<PathBuf>,
+}
+
+/// What is served without a configuration file: four simulated replicas that answer to every model
+/// name that Claude Code may ask for.
+const DEMO: &str = r#"
+[[models]]
+name = "demo"
+aliases = ["claude-*"]
+[models.engine]
+kind = "simulated"
+data_parallel_size = 4
+"#;
+
+impl Config {
+    /// Reads the file, or the demo's settings where none is named.
+    pub fn load(path: Option<&Path>, overrides: &Overrides) -> Result<Self, ConfigError> {
+        let Some(path) = path else {
+            return Self::parse(DEMO, overrides);
+        };
+        let text = fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            mend: match source.kind() {
+                io::ErrorKind::NotFound => "check the path given with --config",
+                io::ErrorKind::PermissionDenied => "let the user that runs lm-warden read it",
+                _ => "it must be a readable text file in UTF-8",
+            },
+            source,
+        })?;
+        Self::parse(&text, overrides)
+    }
+
+    /// Reads a configuration from its text.
+    pub fn parse(text: &str, overrides: &Overrides) -> Result<Self, ConfigError> {
+        unsupported::check(text)?;
+        let file: file::Config = toml::from_str(text).map_err(|error| ConfigError::Syntax {
+            message: error.to_string().trim_end().to_owned(),
+        })?;
+        resolve::config(file, overrides)
+    }
+
+    /// The configuration as a file with every default filled in.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a configuration came from TOML and fits into it")
+    }
+}
+
+/// JSON schema of the configuration file.
+pub fn json_schema() -> String {
+    let schema = schemars::schema_for!(file::Config);
+    serde_json::to_string_pretty(&schema).expect("a schema is JSON")
+}

@@ -1,0 +1,102 @@
+//! The configuration file as it is written: everything optional, nothing checked. The documentation
+//! comments are the descriptions in the JSON schema.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Configuration of lm-warden.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Config {
+    /// The warden itself.
+    #[serde(default)]
+    pub(super) server: Server,
+    /// The served models, at least one.
+    #[serde(default)]
+    pub(super) models: Vec<Model>,
+}
+
+/// The warden itself.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Server {
+    /// Address of the APIs, pages and metrics; a loopback address. Default 127.0.0.1:8484.
+    pub(super) listen: Option<String>,
+    /// Directory for what outlives a restart. Default: $XDG_STATE_HOME/lm-warden.
+    pub(super) data_dir: Option<PathBuf>,
+    /// Largest request body, in bytes. Default 67108864 (64 MiB).
+    pub(super) body_bytes_max: Option<i64>,
+    /// All bodies held at once, in bytes; past it requests get 503. Default 1073741824 (1 GiB).
+    pub(super) buffered_bytes_max: Option<i64>,
+}
+
+/// A served model.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Model {
+    /// What clients ask for.
+    pub(super) name: String,
+    /// Other names it answers to; one that ends in * stands for all names that begin so.
+    #[serde(default)]
+    pub(super) aliases: Vec<String>,
+    /// What runs the model.
+    pub(super) engine: Engine,
+    /// How conversations are routed.
+    #[serde(default)]
+    pub(super) routing: Routing,
+}
+
+/// Who runs the engine.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum EngineKind {
+    /// It runs elsewhere.
+    Attached,
+    /// A simulated engine, started by the warden.
+    Simulated,
+}
+
+/// What runs the model.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Engine {
+    /// "attached": runs elsewhere. "simulated": a simulated engine, started here.
+    pub(super) kind: EngineKind,
+    /// Attached: the vLLM server whose replicas are its data-parallel ranks.
+    pub(super) url: Option<String>,
+    /// Attached: vLLM servers, one replica each.
+    pub(super) urls: Option<Vec<String>>,
+    /// Replicas behind `url` or to simulate (vLLM's --data-parallel-size). Default 1.
+    pub(super) data_parallel_size: Option<i64>,
+    /// Concurrent sequences per replica (vLLM's --max-num-seqs). Default for simulated engines: 32.
+    pub(super) max_num_seqs: Option<i64>,
+    /// Attached: name of the environment variable that holds the engine's API key.
+    pub(super) api_key_env: Option<String>,
+    /// Simulated: the hardware and model to simulate. Default rtx-a4000-qwen3-4b.
+    pub(super) profile: Option<String>,
+    /// Simulated: how many times faster than the hardware. Default 1.0.
+    pub(super) speed: Option<f64>,
+}
+
+/// How conversations are routed.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Routing {
+    /// Whether conversations return to the replica that served them. Default true.
+    pub(super) affinity: Option<bool>,
+    /// Requests in flight on a replica above which its conversations spill: "auto" (a quarter of
+    /// `max_num_seqs`) or a number. Default "auto".
+    pub(super) spill_threshold: Option<Threshold>,
+    /// Seconds without a request after which a conversation is forgotten. Default 3600.
+    pub(super) session_idle_s: Option<i64>,
+}
+
+/// "auto" or a number.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum Threshold {
+    Requests(i64),
+    Word(String),
+}

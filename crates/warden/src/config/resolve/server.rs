@@ -1,0 +1,88 @@
+//! Where the warden listens, and its bounds.
+
+use std::{env, net::SocketAddr, path::PathBuf};
+
+use super::{Result, in_range};
+use crate::config::{ConfigError, Overrides, Server, file};
+
+const LISTEN: &str = "127.0.0.1:8484";
+const BODY_BYTES_MAX: i64 = 64 << 20;
+const BUFFERED_BYTES_MAX: i64 = 1 << 30;
+
+pub(super) fn server(file: file::Server, overrides: &Overrides) -> Result<Server> {
+    let listen = match overrides.listen {
+        Some(listen) => listen,
+        None => listen(file.listen.as_deref().unwrap_or(LISTEN))?,
+    };
+    if !listen.ip().is_loopback() {
+        return Err(ConfigError::value(
+            "server.listen",
+            listen.to_string(),
+            "only a loopback address may listen, because this version has no keys: whoever reached \
+             the port could use the models and change their routing; use 127.0.0.1 (or [::1]) and \
+             reach it through an SSH tunnel",
+        ));
+    }
+    let body_bytes_max = file.body_bytes_max.unwrap_or(BODY_BYTES_MAX);
+    in_range(
+        "server.body_bytes_max",
+        body_bytes_max,
+        1024..=1 << 30,
+        "bytes",
+    )?;
+    let buffered_bytes_max = file
+        .buffered_bytes_max
+        .unwrap_or(BUFFERED_BYTES_MAX.max(body_bytes_max));
+    in_range(
+        "server.buffered_bytes_max",
+        buffered_bytes_max,
+        1024..=1 << 40,
+        "bytes",
+    )?;
+    if buffered_bytes_max < body_bytes_max {
+        return Err(ConfigError::value(
+            "server.buffered_bytes_max",
+            buffered_bytes_max,
+            format!(
+                "must be at least server.body_bytes_max ({body_bytes_max}), or no body of that size could pass"
+            ),
+        ));
+    }
+    let data_dir = match overrides.data_dir.clone().or(file.data_dir) {
+        Some(data_dir) => data_dir,
+        None => default_data_dir()?,
+    };
+    Ok(Server {
+        listen,
+        data_dir,
+        body_bytes_max: body_bytes_max as usize,
+        buffered_bytes_max: buffered_bytes_max as usize,
+    })
+}
+
+fn listen(text: &str) -> Result<SocketAddr> {
+    text.parse().map_err(|_| {
+        ConfigError::value(
+            "server.listen",
+            text,
+            format!("must be an address and a port, such as \"{LISTEN}\""),
+        )
+    })
+}
+
+fn default_data_dir() -> Result<PathBuf> {
+    let absolute = |name| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+        .map(|state| state.join("lm-warden"))
+        .ok_or_else(|| {
+            ConfigError::missing(
+                "server.data_dir",
+                "neither XDG_STATE_HOME nor HOME is set, so write a directory",
+            )
+        })
+}

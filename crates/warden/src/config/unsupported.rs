@@ -1,0 +1,54 @@
+//! Keys that the documentation knows but this version does not serve yet. They would be refused as
+//! unknown anyway; here they get an error that says so, instead of one that suggests a typing error.
+
+use toml::{Table, Value};
+
+use super::ConfigError;
+
+/// Refuses what is not served in this version. What is no TOML at all passes: the real parser says
+/// it better.
+pub(super) fn check(text: &str) -> Result<(), ConfigError> {
+    let Ok(root) = text.parse::<Table>() else {
+        return Ok(());
+    };
+    refuse(&root, "auth", "auth", "remove it, and listen on loopback")?;
+    if let Some(server) = root.get("server").and_then(Value::as_table) {
+        refuse(
+            server,
+            "tls",
+            "server.tls",
+            "remove it, and listen on loopback",
+        )?;
+    }
+    let models = root.get("models").and_then(Value::as_array);
+    for (index, model) in models.into_iter().flatten().enumerate() {
+        let engine = model.get("engine").and_then(Value::as_table);
+        if engine.and_then(|engine| engine.get("kind")) == Some(&Value::String("vllm".into())) {
+            return Err(ConfigError::Unsupported {
+                key: format!("models[{index}].engine.kind = \"vllm\""),
+                mend: "start vLLM yourself and use kind = \"attached\" with its url",
+            });
+        }
+        if let Some(routing) = model.get("routing").and_then(Value::as_table) {
+            for key in ["leases", "lease_turns", "queue_wait_s_max"] {
+                refuse(
+                    routing,
+                    key,
+                    &format!("models[{index}].routing.{key}"),
+                    "remove it",
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refuse(table: &Table, key: &str, path: &str, mend: &'static str) -> Result<(), ConfigError> {
+    if table.contains_key(key) {
+        return Err(ConfigError::Unsupported {
+            key: path.to_owned(),
+            mend,
+        });
+    }
+    Ok(())
+}
