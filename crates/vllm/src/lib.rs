@@ -9,6 +9,7 @@ mod error_body;
 mod facts;
 mod prometheus;
 mod reply;
+pub mod serve;
 
 pub use dialect::Dialect;
 pub use error_body::{ErrorKind, error_body, error_event};
