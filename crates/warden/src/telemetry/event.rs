@@ -9,6 +9,13 @@ use vllm::{Dialect, Usage};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u128);
 
+impl std::fmt::Display for RequestId {
+    /// 32 hex digits, as the header and the operators' API give it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
 /// What is known of a request when it arrives (body read, facts found).
 #[derive(Debug, Clone)]
 pub struct RequestInfo {
@@ -73,15 +80,4 @@ pub enum RequestEvent {
         /// What the engine counted.
         usage: Option<Usage>,
     },
-}
-
-/// Where events go. Cheap to call from the gateway: a short critical section, no I/O.
-#[derive(Debug)]
-pub struct Telemetry {}
-
-impl Telemetry {
-    /// Takes note of a step.
-    pub fn record(&self, _event: RequestEvent) {
-        todo!()
-    }
 }

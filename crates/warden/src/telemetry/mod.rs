@@ -1,6 +1,23 @@
 //! One stream of events from the gateway feeds counters, log, history and pages: no number is
 //! counted in two places.
+//!
+//! All of it is in memory and bounded: requests in flight by the gateway's own limits, finished
+//! ones by a ring, figures by an hour of buckets. Nothing here asks a clock or a router; the
+//! operators' API puts the routers' snapshots beside these figures.
 
+mod changes;
+mod counters;
 mod event;
+mod history;
+mod hub;
+mod log;
+mod record;
+#[cfg(test)]
+mod tests;
+mod words;
 
-pub use event::{End, RequestEvent, RequestId, RequestInfo, Telemetry};
+pub use changes::{Changes, Watcher};
+pub use counters::{Distribution, Outcome, RouteCounters, Totals};
+pub use event::{End, RequestEvent, RequestId, RequestInfo};
+pub use history::{BUCKET, HISTORY};
+pub use hub::{Filter, Telemetry};

@@ -1,0 +1,236 @@
+//! Where events go: joins a request's steps and passes the joined record on to counters, history,
+//! log and whoever watches.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use routing::Time;
+
+use super::{
+    RequestEvent, RequestId,
+    changes::Changes,
+    counters::{RouteCounters, Totals},
+    history::History,
+    log,
+    record::Record,
+};
+
+/// Finished requests that are kept for `/requests`.
+const FINISHED_MAX: usize = 2_000;
+
+/// What became of requests, since the start of this process.
+#[derive(Debug)]
+pub struct Telemetry {
+    started: Time,
+    changes: Changes,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// In flight; the gateway bounds how many there are.
+    open: HashMap<RequestId, Record>,
+    /// Oldest end first.
+    finished: VecDeque<Record>,
+    models: BTreeMap<Arc<str>, PerModel>,
+    /// Requests that named no model served here.
+    unknown: Totals,
+}
+
+#[derive(Debug)]
+struct PerModel {
+    routes: RouteCounters,
+    totals: Totals,
+    history: History,
+}
+
+/// Which requests to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Of this model only.
+    pub model: Option<String>,
+    /// Whose session's or conversation's shown id begins so.
+    pub session: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl Telemetry {
+    /// Counts from now on, for these models with so many replicas each.
+    pub fn new<'a>(models: impl IntoIterator<Item = (&'a str, usize)>, started: Time) -> Self {
+        let models: BTreeMap<Arc<str>, PerModel> = models
+            .into_iter()
+            .map(|(name, replicas)| {
+                let per_model = PerModel {
+                    routes: RouteCounters::new(replicas),
+                    totals: Totals::default(),
+                    history: History::default(),
+                };
+                (Arc::from(name), per_model)
+            })
+            .collect();
+        Self {
+            started,
+            changes: Changes::new(models.keys().cloned()),
+            state: Mutex::new(State {
+                open: HashMap::new(),
+                finished: VecDeque::new(),
+                models,
+                unknown: Totals::default(),
+            }),
+        }
+    }
+
+    /// When this process began to count.
+    pub fn started(&self) -> Time {
+        self.started
+    }
+
+    /// What changed, for whoever watches.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// Takes note of a step. Cheap: a short critical section, no I/O but the log line at the end.
+    /// Steps of a request that did not arrive are ignored.
+    pub fn record(&self, event: RequestEvent) {
+        let mut state = self.lock();
+        let (model, ended) = match event {
+            RequestEvent::Arrived(info) => {
+                let model = info.model.clone();
+                state.open.insert(info.id, Record::new(info));
+                (model, None)
+            }
+            RequestEvent::Routed(id, at, decision) => {
+                let Some(mut record) = state.open.remove(&id) else {
+                    return;
+                };
+                let before = record.route();
+                record.routed(at, decision);
+                let model = record.info.model.clone();
+                if let Some(per_model) = state.per_model(model.as_ref()) {
+                    per_model.routes.replace(before, record.route());
+                }
+                state.open.insert(id, record);
+                (model, None)
+            }
+            RequestEvent::FirstByte(id, at) => {
+                let Some(record) = state.open.get_mut(&id) else {
+                    return;
+                };
+                record.first_byte(at);
+                (record.info.model.clone(), None)
+            }
+            RequestEvent::Ended {
+                id,
+                at,
+                end,
+                status,
+                usage,
+            } => {
+                let Some(mut record) = state.open.remove(&id) else {
+                    return;
+                };
+                record.ended(at, end, status, usage);
+                let model = record.info.model.clone();
+                state.finish(record.clone());
+                (model, Some(record))
+            }
+        };
+        drop(state);
+        if let Some(record) = ended {
+            log::request(&record);
+        }
+        if let Some(model) = model {
+            self.changes.request(&model);
+        }
+    }
+
+    /// Requests, newest arrival first.
+    pub fn requests(&self, filter: &Filter) -> Vec<api::Request> {
+        let state = self.lock();
+        let mut found: Vec<&Record> = state
+            .open
+            .values()
+            .chain(&state.finished)
+            .filter(|record| record.matches(filter))
+            .collect();
+        // By id too, so that requests of one microsecond keep their order.
+        found.sort_unstable_by_key(|record| {
+            std::cmp::Reverse((record.info.arrived, record.info.id))
+        });
+        found.truncate(filter.limit);
+        found.into_iter().map(Record::to_api).collect()
+    }
+
+    /// Requests by rule and replica, of one model.
+    pub fn routes(&self, model: &str) -> RouteCounters {
+        let state = self.lock();
+        let per_model = state.models.get(model);
+        per_model.map_or_else(RouteCounters::default, |model| model.routes.clone())
+    }
+
+    /// Totals since the start by model; those of requests without a known model under "".
+    pub fn totals(&self) -> Vec<(Arc<str>, Totals)> {
+        let state = self.lock();
+        let unknown = (Arc::from(""), state.unknown.clone());
+        let known = state
+            .models
+            .iter()
+            .map(|(name, model)| (Arc::clone(name), model.totals.clone()));
+        known.chain([unknown]).collect()
+    }
+
+    /// The last `range` in steps, of one model or of all. Both are whole multiples of
+    /// [`super::BUCKET`], and `range` is a multiple of `step` of at most [`super::HISTORY`].
+    pub fn stats(
+        &self,
+        now: Time,
+        range: Duration,
+        step: Duration,
+        model: Option<&str>,
+    ) -> api::Stats {
+        let state = self.lock();
+        let histories = state
+            .models
+            .iter()
+            .filter(|(name, _)| model.is_none_or(|model| model == &***name))
+            .map(|(_, model)| &model.history);
+        let (points, summary) = super::history::points(histories, now, range, step);
+        api::Stats {
+            range_s: range.as_secs(),
+            step_s: step.as_secs(),
+            model: model.map(str::to_owned),
+            points,
+            summary,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Each step leaves the state whole, so a panic elsewhere does not spoil it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn per_model(&mut self, model: Option<&Arc<str>>) -> Option<&mut PerModel> {
+        self.models.get_mut(model?)
+    }
+
+    fn finish(&mut self, record: Record) {
+        match self.per_model(record.info.model.clone().as_ref()) {
+            Some(model) => {
+                model.totals.add(&record);
+                model.history.add(&record);
+            }
+            None => self.unknown.add(&record),
+        }
+        if self.finished.len() == FINISHED_MAX {
+            self.finished.pop_front();
+        }
+        self.finished.push_back(record);
+    }
+}

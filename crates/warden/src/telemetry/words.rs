@@ -1,0 +1,106 @@
+//! Decisions and ids as people and programs read them.
+
+use routing::{ConversationKey, Decision, Reason, ReplicaIndex, Route, Score};
+
+use super::End;
+
+/// The 16 hex digits that stand for a conversation.
+pub(super) fn conversation(key: ConversationKey) -> String {
+    hash((key.0 >> 64) as u64)
+}
+
+pub(super) fn hash(hash: u64) -> String {
+    format!("{hash:016x}")
+}
+
+pub(crate) fn route(route: Route) -> api::Route {
+    match route {
+        Route::Pinned => api::Route::Pinned,
+        Route::Balanced => api::Route::Balanced,
+        Route::New => api::Route::New,
+        Route::Sticky => api::Route::Sticky,
+        Route::Spilled => api::Route::Spilled,
+        Route::Moved => api::Route::Moved,
+    }
+}
+
+pub(super) fn end(end: End) -> api::RequestEnd {
+    match end {
+        End::Complete => api::RequestEnd::Complete,
+        End::Refused => api::RequestEnd::Refused,
+        End::EngineError => api::RequestEnd::EngineError,
+        End::Cut => api::RequestEnd::Cut,
+        End::Lost => api::RequestEnd::Lost,
+        End::ClientGone => api::RequestEnd::ClientGone,
+        End::Timeout => api::RequestEnd::Timeout,
+        End::Shutdown => api::RequestEnd::Shutdown,
+    }
+}
+
+pub(super) fn score(score: &Score) -> api::Score {
+    api::Score {
+        replica: score.replica.0,
+        available: score.available,
+        fits: score.fits,
+        running: score.running,
+        cache_fill: score.cache_fill.map(f64::from),
+        conversations: score.conversations,
+    }
+}
+
+/// One sentence on why a request went where it went.
+pub(super) fn reason(decision: &Decision) -> String {
+    let here = decision.replica;
+    let chosen = here.map_or_else(String::new, |replica| {
+        format!("replica {} has {}", replica.0, running(decision, replica))
+    });
+    match &decision.reason {
+        Reason::ClientPin => "the client named the replica".to_owned(),
+        Reason::AffinityOff => "affinity is off".to_owned(),
+        Reason::NotSteerable => "the engine cannot be told a replica on this API".to_owned(),
+        Reason::LeastLoaded if decision.turn == 0 => {
+            format!("no conversation named; least loaded: {chosen}")
+        }
+        Reason::LeastLoaded => format!("first turn; least loaded: {chosen}"),
+        Reason::Home => "stays where its cache is".to_owned(),
+        Reason::HomeNoBetter => {
+            "stays: over the threshold, but no other replica is free enough".to_owned()
+        }
+        Reason::HomeOverThreshold {
+            home,
+            in_flight,
+            threshold,
+        } => format!(
+            "home {} has {in_flight} in flight, over {threshold}; {chosen}",
+            home.0
+        ),
+        Reason::HomeWedged { home } => {
+            format!("home {} makes no progress; {chosen}", home.0)
+        }
+        Reason::HomeOut { home } => format!("home {} is out; {chosen}", home.0),
+        Reason::SpilledTwice { home } => {
+            format!(
+                "spilled from {} twice in a row, so it moves; {chosen}",
+                home.0
+            )
+        }
+        Reason::MovedByOperator => "moved by an operator".to_owned(),
+        Reason::Retry { failed } => {
+            format!(
+                "replica {} failed before the first byte; {chosen}",
+                failed.0
+            )
+        }
+    }
+}
+
+fn running(decision: &Decision, replica: ReplicaIndex) -> String {
+    let score = decision
+        .scores
+        .iter()
+        .find(|score| score.replica == replica);
+    score.map_or_else(
+        || "unknown figures".to_owned(),
+        |score| format!("{} running", score.running),
+    )
+}
