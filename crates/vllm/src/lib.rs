@@ -7,12 +7,20 @@
 mod dialect;
 mod error_body;
 mod facts;
+mod headers;
+mod models;
 mod prometheus;
 mod reply;
 pub mod serve;
+mod version;
 
 pub use dialect::Dialect;
 pub use error_body::{ErrorKind, error_body, error_event};
-pub use facts::{BodyError, BodyFacts, metadata_session, scan, splice_model};
+pub use facts::{
+    BodyError, BodyFacts, DEPTH_MAX, MODEL_BYTES_MAX, metadata_session, scan, splice_model,
+};
+pub use headers::{HeaderClass, HeaderIds, parse_rank};
+pub use models::{ModelCard, model_body, models_body};
 pub use prometheus::{EngineMetrics, Scrape, parse_metrics};
-pub use reply::{ReplyTap, StreamEnd, TapOutput, Usage};
+pub use reply::{HELD_BYTES_MAX, MEASURED_BYTES_MAX, ReplyTap, StreamEnd, TapOutput, Usage};
+pub use version::responses_steerable;

@@ -1,27 +1,52 @@
 //! What the gateway needs to know of a request body, found in one pass over its bytes.
+//!
+//! The pass validates the whole body as JSON and builds no document: long strings are skipped at
+//! the speed of `memchr` and hashed where they stand. Bodies name their parts in any order
+//! (Claude Code: model, messages, system, tools), while the prompt's order is tools, system,
+//! messages; so each part gets a digest of its own, and the digests are combined at the end. What
+//! a fact is used for is `routing`'s to decide.
+
+mod body;
+mod cursor;
+mod digest;
+mod prompt;
+mod session;
+mod splice;
+#[cfg(test)]
+mod tests;
 
 use std::{borrow::Cow, ops::Range};
 
 use crate::Dialect;
 
+pub use cursor::DEPTH_MAX;
+pub use session::metadata_session;
+pub use splice::splice_model;
+
+/// Longest model name taken, in bytes: names come from strangers and end up in messages and logs.
+pub const MODEL_BYTES_MAX: usize = 1024;
+
 /// Facts of one request body. Strings borrow from it where they hold no escape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyFacts<'a> {
-    /// Top-level `model`.
+    /// Top-level `model`, at most [`MODEL_BYTES_MAX`].
     pub model: Cow<'a, str>,
     /// Where the value of `model` stands, quotes included: the only bytes an alias replaces.
     pub model_span: Range<usize>,
     /// Top-level `stream`, false where absent.
     pub stream: bool,
-    /// Top-level `max_tokens` / `max_completion_tokens` / `max_output_tokens`.
+    /// The dialect's bound on generated tokens: top-level `max_tokens`, `max_completion_tokens`
+    /// (which goes before it on chat) or `max_output_tokens` (Responses).
     pub max_tokens: Option<u64>,
     /// The session named inside `metadata.user_id` (see [`metadata_session`]).
     pub metadata_session: Option<Cow<'a, str>>,
-    /// Top-level `prompt_cache_key`.
+    /// Top-level `prompt_cache_key`; one over 4 KiB counts as not sent.
     pub prompt_cache_key: Option<Cow<'a, str>>,
-    /// Bytes of prompt text: tools, system, and messages / input / prompt.
+    /// Bytes of prompt text: tools, system, and messages / input / prompt. Text counts unescaped;
+    /// ids, signatures and image data do not count.
     pub prompt_bytes: u64,
-    /// Of these, tools and system (what other conversations share).
+    /// Of these, tools and system (what other conversations share). Messages of the roles `system`
+    /// and `developer` at the front count as system.
     pub shared_bytes: u64,
     /// Hash of tools + system, `cache_control` and the billing block left out; 0 where both are absent.
     pub lineage: u64,
@@ -32,7 +57,7 @@ pub struct BodyFacts<'a> {
     /// Hash of the whole prompt in prompt order: the fingerprint of the stable prefix that the
     /// next turn should extend.
     pub prompt_hash: u64,
-    /// Messages (or input items) in the prompt.
+    /// Messages (or input items) in the prompt; 1 for a prompt that is no list of messages.
     pub messages: u32,
 }
 
@@ -43,6 +68,12 @@ pub enum BodyError {
     #[error("the body is not valid JSON (byte {offset})")]
     Json {
         /// Where it went wrong.
+        offset: usize,
+    },
+    /// Objects and lists inside each other beyond [`DEPTH_MAX`].
+    #[error("the body nests deeper than {DEPTH_MAX} levels (byte {offset})")]
+    TooDeep {
+        /// Where the first level too many opens.
         offset: usize,
     },
     /// JSON, but no object at the top.
@@ -62,22 +93,9 @@ pub enum BodyError {
 }
 
 /// Reads the facts out of a body. Never allocates in proportion to it.
-pub fn scan(_dialect: Dialect, _body: &[u8]) -> Result<BodyFacts<'_>, BodyError> {
-    todo!()
-}
-
-/// The session id inside a Claude Code `metadata.user_id`: the `session_id` of a JSON string (2.1),
-/// or what follows `_session_` (2.0). Any other form names none.
-pub fn metadata_session(_user_id: &str) -> Option<Cow<'_, str>> {
-    todo!()
-}
-
-/// The body in three pieces (before, new value, after) with the value of `model` replaced;
-/// everything else stays byte for byte.
-pub fn splice_model<'a>(
-    _body: &'a [u8],
-    _span: &Range<usize>,
-    _model: &str,
-) -> (&'a [u8], String, &'a [u8]) {
-    todo!()
+///
+/// Of a key that stands twice the last value counts, as in vLLM; an optional key whose value is
+/// null counts as absent.
+pub fn scan(dialect: Dialect, body: &[u8]) -> Result<BodyFacts<'_>, BodyError> {
+    body::scan(dialect, body)
 }

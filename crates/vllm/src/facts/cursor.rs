@@ -1,0 +1,390 @@
+//! A validating reader of JSON text that builds nothing.
+//!
+//! The caller walks the containers it cares about and skips the rest; either way every byte is
+//! held against the grammar of RFC 8259. The whole text is validated as UTF-8 once, up front,
+//! which is several times faster than per string. Skipping keeps its open containers in the bits
+//! of one integer, so no input can overflow the call stack.
+
+use std::{borrow::Cow, ops::Range};
+
+use memchr::memchr2;
+
+use super::BodyError;
+
+/// Objects and lists that may be open at once; bodies of real clients stay under 20.
+pub const DEPTH_MAX: u32 = 128;
+
+/// A string as it stands in the text, without its quotes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Text<'a> {
+    /// Escapes as written.
+    pub raw: &'a str,
+    /// Bytes that the escapes take beyond what they stand for.
+    escape_bytes: usize,
+}
+
+impl<'a> Text<'a> {
+    /// Length in bytes once unescaped.
+    pub(super) fn decoded_len(&self) -> u64 {
+        (self.raw.len() - self.escape_bytes) as u64
+    }
+
+    /// The string itself. A lone surrogate, which no Rust string can hold, becomes U+FFFD.
+    /// `None` where the raw form is longer than `bytes_max`, which bounds the allocation.
+    pub(super) fn decode(&self, bytes_max: usize) -> Option<Cow<'a, str>> {
+        if self.raw.len() > bytes_max {
+            None
+        } else if self.escape_bytes == 0 {
+            Some(Cow::Borrowed(self.raw))
+        } else {
+            Some(Cow::Owned(unescape(self.raw)))
+        }
+    }
+}
+
+/// A container being walked.
+#[derive(Debug)]
+pub(super) struct Open {
+    first: bool,
+}
+
+/// Position in a JSON text.
+#[derive(Debug)]
+pub(super) struct Cursor<'a> {
+    text: &'a str,
+    pos: usize,
+    depth: u32,
+    /// Whether a control byte stands anywhere: compact JSON has none, so its strings need no check.
+    has_control: bool,
+}
+
+type Result<T> = std::result::Result<T, BodyError>;
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Self> {
+        let text = std::str::from_utf8(bytes).map_err(|error| BodyError::Json {
+            offset: error.valid_up_to(),
+        })?;
+        Ok(Self {
+            text,
+            pos: 0,
+            depth: 0,
+            has_control: has_control(bytes),
+        })
+    }
+
+    /// Byte offset of what comes next.
+    pub(super) fn offset(&self) -> usize {
+        self.pos
+    }
+
+    /// The text of a range taken by [`Self::skip`].
+    pub(super) fn slice(&self, range: &Range<usize>) -> &'a str {
+        &self.text[range.clone()]
+    }
+
+    /// The next byte that is no whitespace, not consumed.
+    pub(super) fn peek(&mut self) -> Result<u8> {
+        let bytes = self.text.as_bytes();
+        while let Some(&byte) = bytes.get(self.pos) {
+            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+                return Ok(byte);
+            }
+            self.pos += 1;
+        }
+        Err(self.fault())
+    }
+
+    /// The text must end here.
+    pub(super) fn end(&mut self) -> Result<()> {
+        match self.peek() {
+            Ok(_) => Err(self.fault()),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Enters the object or list that starts here.
+    pub(super) fn open(&mut self) -> Result<Open> {
+        self.descend(1)?;
+        self.depth += 1;
+        self.pos += 1;
+        Ok(Open { first: true })
+    }
+
+    /// The next member's key, with the cursor at its value; `None` once the object has closed.
+    pub(super) fn member(&mut self, open: &mut Open) -> Result<Option<Text<'a>>> {
+        Ok(if self.next(open, b'}')? {
+            Some(self.key()?)
+        } else {
+            None
+        })
+    }
+
+    /// Whether another element follows, with the cursor at it; false once the list has closed.
+    pub(super) fn element(&mut self, open: &mut Open) -> Result<bool> {
+        self.next(open, b']')
+    }
+
+    /// Takes the string that starts here.
+    pub(super) fn string(&mut self) -> Result<Text<'a>> {
+        if self.peek()? != b'"' {
+            return Err(self.fault());
+        }
+        let bytes = self.text.as_bytes();
+        let start = self.pos + 1;
+        let mut at = start;
+        let mut escape_bytes = 0;
+        loop {
+            let Some(found) = memchr2(b'"', b'\\', &bytes[at..]) else {
+                return Err(BodyError::Json {
+                    offset: bytes.len(),
+                });
+            };
+            at += found;
+            if bytes[at] == b'"' {
+                break;
+            }
+            let (written, meant) = escape(&bytes[at..]).ok_or(BodyError::Json { offset: at })?;
+            at += written;
+            escape_bytes += written - meant;
+        }
+        if self.has_control
+            && let Some(bad) = bytes[start..at].iter().position(|b| *b < 0x20)
+        {
+            return Err(BodyError::Json {
+                offset: start + bad,
+            });
+        }
+        self.pos = at + 1;
+        Ok(Text {
+            raw: &self.text[start..at],
+            escape_bytes,
+        })
+    }
+
+    /// Takes `null` if it is next.
+    pub(super) fn null(&mut self) -> Result<bool> {
+        Ok(self.peek()? == b'n' && {
+            self.scalar()?;
+            true
+        })
+    }
+
+    /// Takes any one value and tells where it stood.
+    pub(super) fn skip(&mut self) -> Result<Range<usize>> {
+        self.peek()?;
+        let start = self.pos;
+        // Open containers, the innermost in the lowest bit, which is set for an object.
+        let mut open: u128 = 0;
+        let mut levels = 0;
+        loop {
+            let object = match self.peek()? {
+                b'{' => true,
+                b'[' => false,
+                _ => {
+                    self.scalar()?;
+                    if self.close(&mut open, &mut levels)? {
+                        return Ok(start..self.pos);
+                    }
+                    continue;
+                }
+            };
+            self.descend(levels + 1)?;
+            self.pos += 1;
+            if self.peek()? == if object { b'}' } else { b']' } {
+                self.pos += 1;
+                if self.close(&mut open, &mut levels)? {
+                    return Ok(start..self.pos);
+                }
+                continue;
+            }
+            open = open << 1 | u128::from(object);
+            levels += 1;
+            if object {
+                self.key()?;
+            }
+        }
+    }
+
+    /// After a value: closes what ends here. True once everything opened has closed.
+    fn close(&mut self, open: &mut u128, levels: &mut u32) -> Result<bool> {
+        while *levels > 0 {
+            let object = *open & 1 == 1;
+            match (self.peek()?, object) {
+                (b',', _) => {
+                    self.pos += 1;
+                    if object {
+                        self.key()?;
+                    }
+                    return Ok(false);
+                }
+                (b'}', true) | (b']', false) => {
+                    self.pos += 1;
+                    *open >>= 1;
+                    *levels -= 1;
+                }
+                _ => return Err(self.fault()),
+            }
+        }
+        Ok(true)
+    }
+
+    fn next(&mut self, open: &mut Open, end: u8) -> Result<bool> {
+        let byte = self.peek()?;
+        if byte == end {
+            self.pos += 1;
+            self.depth -= 1;
+            return Ok(false);
+        }
+        if open.first {
+            open.first = false;
+        } else if byte == b',' {
+            self.pos += 1;
+        } else {
+            return Err(self.fault());
+        }
+        Ok(true)
+    }
+
+    fn key(&mut self) -> Result<Text<'a>> {
+        let key = self.string()?;
+        if self.peek()? != b':' {
+            return Err(self.fault());
+        }
+        self.pos += 1;
+        Ok(key)
+    }
+
+    fn scalar(&mut self) -> Result<()> {
+        let rest = &self.text.as_bytes()[self.pos..];
+        let length = match rest.first() {
+            Some(b'"') => return self.string().map(|_| ()),
+            Some(b't') if rest.starts_with(b"true") => 4,
+            Some(b'f') if rest.starts_with(b"false") => 5,
+            Some(b'n') if rest.starts_with(b"null") => 4,
+            _ => number(rest).ok_or(self.fault())?,
+        };
+        self.pos += length;
+        Ok(())
+    }
+
+    fn descend(&self, levels: u32) -> Result<()> {
+        if self.depth + levels > DEPTH_MAX {
+            return Err(BodyError::TooDeep { offset: self.pos });
+        }
+        Ok(())
+    }
+
+    fn fault(&self) -> BodyError {
+        BodyError::Json { offset: self.pos }
+    }
+}
+
+/// Branch-free, so that the compiler vectorises it.
+fn has_control(bytes: &[u8]) -> bool {
+    bytes.iter().fold(u8::MAX, |least, byte| least.min(*byte)) < 0x20
+}
+
+/// Length of the escape at the start of `bytes`, and of what it stands for in UTF-8. A surrogate
+/// counts two bytes, so that a pair counts the four it stands for.
+fn escape(bytes: &[u8]) -> Option<(usize, usize)> {
+    match bytes.get(1)? {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some((2, 1)),
+        b'u' => Some((
+            6,
+            match code_unit(bytes.get(2..6)?)? {
+                0..0x80 => 1,
+                0x80..0x800 | 0xD800..0xE000 => 2,
+                _ => 3,
+            },
+        )),
+        _ => None,
+    }
+}
+
+fn code_unit(digits: &[u8]) -> Option<u16> {
+    digits.iter().try_fold(0, |unit, digit| {
+        Some(unit << 4 | char::from(*digit).to_digit(16)? as u16)
+    })
+}
+
+/// Length of the number at the start of `bytes`.
+fn number(bytes: &[u8]) -> Option<usize> {
+    let digits = |from: usize| {
+        bytes[from..]
+            .iter()
+            .take_while(|b| b.is_ascii_digit())
+            .count()
+    };
+    let mut at = usize::from(bytes.first() == Some(&b'-'));
+    let whole = digits(at);
+    if whole == 0 || (whole > 1 && bytes[at] == b'0') {
+        return None;
+    }
+    at += whole;
+    if bytes.get(at) == Some(&b'.') {
+        let fraction = digits(at + 1);
+        if fraction == 0 {
+            return None;
+        }
+        at += 1 + fraction;
+    }
+    if matches!(bytes.get(at), Some(b'e' | b'E')) {
+        at += 1 + usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
+        let exponent = digits(at);
+        if exponent == 0 {
+            return None;
+        }
+        at += exponent;
+    }
+    Some(at)
+}
+
+/// Unescapes a string that was validated when it was taken.
+fn unescape(raw: &str) -> String {
+    let mut out = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let (character, written) = unescape_one(&rest[at..]);
+        out.push(character);
+        rest = &rest[at + written..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The character that the escape at the start of `raw` stands for, and the escape's length.
+fn unescape_one(raw: &str) -> (char, usize) {
+    let unit = |at: usize| {
+        let bytes = raw.as_bytes();
+        (bytes.get(at..at + 2) == Some(b"\\u")).then(|| code_unit(bytes.get(at + 2..at + 6)?))?
+    };
+    if let Some(high) = unit(0) {
+        let pair = [
+            high,
+            if (0xD800..0xDC00).contains(&high) {
+                unit(6).unwrap_or(0)
+            } else {
+                0
+            },
+        ];
+        let first = char::decode_utf16(pair)
+            .next()
+            .and_then(std::result::Result::ok);
+        return match first {
+            Some(character) => (character, if character > '\u{FFFF}' { 12 } else { 6 }),
+            None => (char::REPLACEMENT_CHARACTER, 6),
+        };
+    }
+    let character = match raw.as_bytes().get(1) {
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'n') => '\n',
+        Some(b'r') => '\r',
+        Some(b't') => '\t',
+        // The quote, the slashes: each stands for itself.
+        other => other.map_or(char::REPLACEMENT_CHARACTER, |byte| char::from(*byte)),
+    };
+    (character, 2)
+}
