@@ -95,6 +95,8 @@ pub struct Score {
     pub available: bool,
     /// Whether the conversations' own tokens and this prompt fit its cache (true where unknown).
     pub fits: bool,
+    /// Requests that the warden has in flight there: what the spill threshold is compared with.
+    pub in_flight: u32,
     /// Requests running: the larger of the warden's own count and the engine's fresh gauges.
     pub running: u32,
     /// Own tokens of its active conversations over its KV tokens; `None` where that is unknown.

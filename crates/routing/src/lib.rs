@@ -9,17 +9,30 @@
 //! It deliberately knows nothing of HTTP: the warden turns headers and bodies into a
 //! [`Request`], and a [`Decision`] back into a header or an upstream address.
 
+mod choice;
 mod decision;
+mod event;
+mod flights;
+mod home;
 mod identity;
+mod placement;
+mod replica;
+mod request;
 mod router;
 mod settings;
+mod table;
 mod time;
+mod tokens;
+mod view;
 
 pub use decision::{Decision, Reason, Refusal, Route, Score, Ticket};
-pub use identity::{Candidates, ConversationKey, Identity, IdentitySource, OwnerId, Seed};
-pub use router::{
-    ConversationView, Event, Gauges, HomeChange, HomeRecord, ReplicaView, Request, RequestClass,
-    Router, Snapshot, Usage,
+pub use event::{Event, Gauges};
+pub use home::{HomeChange, HomeRecord};
+pub use identity::{
+    Candidates, ConversationKey, ID_BYTES_MAX, Identity, IdentitySource, OwnerId, Seed,
 };
+pub use request::{Request, RequestClass, Usage};
+pub use router::Router;
 pub use settings::{ReplicaIndex, ReplicaSpec, Settings, Steering};
 pub use time::Time;
+pub use view::{ConversationView, ReplicaView, Snapshot};

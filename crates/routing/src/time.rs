@@ -17,6 +17,15 @@ impl Time {
         )
     }
 
+    /// The time that lies `by` earlier, not before the epoch.
+    #[must_use]
+    pub fn minus(self, by: Duration) -> Self {
+        Self(
+            self.0
+                .saturating_sub(u64::try_from(by.as_micros()).unwrap_or(u64::MAX)),
+        )
+    }
+
     /// How long after `earlier` this is; zero where it is not later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))

@@ -1,0 +1,79 @@
+//! Requests in flight: what has to be taken back when each one ends. Bounded by the connections that
+//! the gateway accepts; a ticket that is unknown here has ended already.
+
+use hashbrown::HashTable;
+
+use crate::table::Slot;
+use crate::{ReplicaIndex, Request, Route, Ticket};
+
+/// A conversation as a request in flight remembers it: its slot may have another tenant by now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tenant {
+    pub(crate) slot: Slot,
+    pub(crate) generation: u32,
+}
+
+/// One request in flight.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flight {
+    pub(crate) ticket: Ticket,
+    pub(crate) request: Request,
+    /// `None` where the engine's balancer chose.
+    pub(crate) replica: Option<ReplicaIndex>,
+    pub(crate) route: Route,
+    pub(crate) conversation: Option<Tenant>,
+    /// A turn of its conversation, no side request.
+    pub(crate) is_turn: bool,
+    /// The one other attempt was used.
+    pub(crate) retried: bool,
+}
+
+/// All requests in flight.
+#[derive(Debug, Default)]
+pub(crate) struct Flights {
+    table: HashTable<Flight>,
+    last_ticket: u64,
+}
+
+impl Flights {
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// A ticket that was never given out.
+    pub(crate) fn next_ticket(&mut self) -> Ticket {
+        self.last_ticket += 1;
+        Ticket(self.last_ticket)
+    }
+
+    pub(crate) fn begin(&mut self, flight: Flight) {
+        self.table
+            .insert_unique(hash(flight.ticket), flight, |flight| hash(flight.ticket));
+    }
+
+    pub(crate) fn get(&self, ticket: Ticket) -> Option<&Flight> {
+        self.table
+            .find(hash(ticket), |flight| flight.ticket == ticket)
+    }
+
+    pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut Flight> {
+        self.table
+            .find_mut(hash(ticket), |flight| flight.ticket == ticket)
+    }
+
+    pub(crate) fn end(&mut self, ticket: Ticket) -> Option<Flight> {
+        let found = self
+            .table
+            .find_entry(hash(ticket), |flight| flight.ticket == ticket);
+        found.ok().map(|entry| entry.remove().0)
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.table.allocation_size()
+    }
+}
+
+/// Tickets count up: multiplying by the golden ratio spreads them.
+fn hash(ticket: Ticket) -> u64 {
+    ticket.0.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}

@@ -1,0 +1,45 @@
+//! What happens between requests, applied to counts, replicas and conversations.
+
+use super::Router;
+use crate::{Event, Ticket, Time, Usage};
+
+impl Router {
+    /// Takes note of what happened.
+    pub fn observe(&mut self, now: Time, event: Event) {
+        self.sweep(now);
+        match event {
+            Event::FirstByte(ticket) | Event::Progress(ticket) => self.progress(now, ticket),
+            Event::Finished(ticket, usage) => self.end(now, ticket, usage, true),
+            Event::Aborted(ticket) => self.end(now, ticket, None, false),
+            Event::Scraped(replica, gauges) => self.replicas.scraped(now, replica, gauges),
+            Event::KvTokens(replica, tokens) => self.replicas.set_kv_tokens(replica, tokens),
+            Event::ConnectFailed(replica) => self.replicas.connect_failed(replica),
+            Event::ProbeFailed(replica) => self.replicas.probe_failed(replica),
+            Event::ProbeSucceeded(replica) => self.replicas.probe_succeeded(now, replica),
+            Event::EngineRestarted(replica) => self.replicas.engine_restarted(now, replica),
+            Event::Drain(replica) => self.replicas.set_draining(replica, true),
+            Event::Undrain(replica) => self.replicas.set_draining(replica, false),
+        }
+    }
+
+    fn progress(&mut self, now: Time, ticket: Ticket) {
+        if let Some(replica) = self.flights.get(ticket).and_then(|flight| flight.replica) {
+            self.replicas.note_progress(now, replica);
+        }
+    }
+
+    /// The end of a request, good or not: the one place where counts go down.
+    fn end(&mut self, now: Time, ticket: Ticket, usage: Option<Usage>, good: bool) {
+        let Some(flight) = self.flights.end(ticket) else {
+            return;
+        };
+        if let Some(replica) = flight.replica {
+            self.replicas.end(now, replica, good);
+        }
+        if let Some(usage) = usage {
+            self.rate
+                .learn(flight.request.prompt_bytes, usage.prompt_tokens);
+        }
+        self.fall_silent(now, &flight, usage);
+    }
+}
