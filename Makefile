@@ -12,7 +12,8 @@ BIN := target/release/lm-warden
 # Arguments for the program that a target starts: `make run ARGS="--listen 127.0.0.1:9000"`.
 ARGS ?=
 
-WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' 2>/dev/null)
+WEB_SOURCES := crates/api/openapi.json $(shell find web -type f -not -path 'web/node_modules/*' \
+  -not -path 'web/dist/*' -not -path 'web/src/api/schema.ts' 2>/dev/null)
 
 ##@ Everyday
 
@@ -97,4 +98,4 @@ system:
 
 .PHONY: clean
 clean: ## Remove what was built and cached
-	rm -rf target web/dist web/node_modules $(CACHE)
+	rm -rf target web/dist/pages web/dist/.built web/node_modules $(CACHE)

@@ -1,0 +1,204 @@
+// The model's page against a mock warden: it shows what the API says, stays current, changes what
+// an operator changes, and survives a restart of the warden.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { launch, noBrowser, open, serverIsDown } from './support/browser.js';
+import { MockWarden } from './support/mock.js';
+import * as scenes from './support/scenes.js';
+import { assertPanelShows } from './support/panel.js';
+
+const path = '/models/qwen3-4b-dp4';
+
+describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
+  /** @type {import('playwright-core').Browser} */
+  let browser;
+  before(async () => {
+    browser = await launch();
+  });
+  after(() => browser.close());
+
+  /**
+   * @param {() => scenes.Scene} scene
+   * @param {(tab: Awaited<ReturnType<typeof open>> & { warden: MockWarden }) => Promise<void>} check
+   * @param {import('playwright-core').BrowserContextOptions} [options]
+   */
+  async function on(scene, check, options) {
+    const warden = await new MockWarden(scene()).start();
+    const tab = await open(browser, warden.url, options);
+    try {
+      await check({ ...tab, warden });
+    } finally {
+      await tab.context.close();
+      await warden.stop();
+    }
+    assert.deepEqual(tab.faults, []);
+  }
+
+  it('shows every figure of the panel as the API gives it', () =>
+    on(scenes.busy, async ({ page, warden }) => {
+      await page.goto(path);
+      const [model] = warden.scene.models;
+      assert.ok(model);
+      await assertPanelShows(page, model);
+      assert.equal(await page.getByText('Ready', { exact: true }).count(), 1);
+    }));
+
+  it('shows a dash for what is unknown, never a zero', () =>
+    on(scenes.loading, async ({ page, warden }) => {
+      await page.goto('/models/demo');
+      const [model] = warden.scene.models;
+      assert.ok(model);
+      await assertPanelShows(page, model);
+      await page.getByText('Sticky –').waitFor();
+    }));
+
+  it('greys a row whose figures are old, and says how old', () =>
+    on(scenes.degraded, async ({ page }) => {
+      await page.goto(path);
+      const rows = page.getByRole('row').filter({ has: page.getByRole('rowheader') });
+      const old = await rows.evaluateAll((all) => all.map((row) => row.classList.contains('old')));
+      assert.deepEqual(old.slice(0, 4), [false, false, true, true]);
+      await page.getByRole('row').getByText('figures 1 min 14 s old').waitFor();
+    }));
+
+  it('follows changes without a reload', () =>
+    on(scenes.busy, async ({ page, warden }) => {
+      await page.goto(path);
+      await page.getByText('In flight 23').waitFor();
+      warden.change((scene) => {
+        const routing = scene.models[0]?.routing;
+        if (routing) Object.assign(routing, { in_flight: 31, sticky_percent: 97.04 });
+      });
+      await page.getByText('In flight 31').waitFor();
+      await page.getByText('Sticky 97.0 %').waitFor();
+    }));
+
+  it('switches affinity off only after it was confirmed', () =>
+    on(scenes.busy, async ({ page, warden }) => {
+      await page.goto(path);
+      const affinity = page.getByRole('switch', { name: 'Affinity' });
+      await affinity.click();
+      await page.getByRole('button', { name: 'Leave it on' }).click();
+      assert.deepEqual(warden.changes, []);
+      await affinity.click();
+      await page.getByRole('button', { name: 'Turn affinity off' }).click();
+      await page.getByText('Affinity off').waitFor();
+      assert.equal(await affinity.getAttribute('aria-checked'), 'false');
+      assert.deepEqual(warden.changes, [
+        { path: '/api/v1/models/qwen3-4b-dp4/routing', body: { affinity: false } },
+      ]);
+      await page.getByRole('status').filter({ hasText: 'Affinity is off.' }).waitFor();
+    }));
+
+  it('sets the spill threshold, back to automatic, and shows a refusal', async () => {
+    const warden = await new MockWarden(scenes.busy()).start();
+    const { page, context, faults } = await open(browser, warden.url);
+    await page.goto(path);
+    const badge = page.getByRole('button', { name: /Spill threshold/ });
+    const field = page.getByRole('spinbutton', { name: 'Requests in flight' });
+    const save = page.getByRole('button', { name: 'Save' });
+
+    await badge.click();
+    await field.fill('0');
+    assert.ok(await save.isDisabled());
+    await field.fill('999');
+    await save.click();
+    await page.getByText('at most 256').waitFor();
+    await field.fill('12');
+    await save.click();
+    await page.getByText('Spill threshold 12 (set)').waitFor();
+
+    await badge.click();
+    await page.getByRole('radio', { name: /Automatic/ }).check();
+    await save.click();
+    await page.getByText('Spill threshold 8 (auto)').waitFor();
+    const sent = warden.changes.map((change) => change.body);
+    assert.deepEqual(
+      sent,
+      [999, 12, 'auto'].map((value) => ({ spill_threshold: value })),
+    );
+    await context.close();
+    await warden.stop();
+    assert.deepEqual(
+      faults.filter((fault) => !serverIsDown.test(fault)),
+      [],
+    );
+  });
+
+  it('says why each request went where it went, with every replica on demand', () =>
+    on(scenes.busy, async ({ page, warden }) => {
+      await page.goto(path);
+      const spilled = warden.scene.requests.find((request) => request.route === 'spilled');
+      assert.ok(spilled?.reason);
+      const row = page.getByRole('button', { name: spilled.reason });
+      await row.click();
+      assert.equal(await row.getAttribute('aria-expanded'), 'true');
+      const scores = page.getByRole('table', { name: 'Replicas at the moment of the decision' });
+      const running = await scores.locator('tbody tr td:nth-child(2)').allTextContents();
+      assert.deepEqual(
+        running,
+        spilled.scores.map((score) => String(score.running)),
+      );
+    }));
+
+  it('comes back by itself after the warden was restarted', async () => {
+    const warden = await new MockWarden(scenes.busy()).start();
+    const { page, context, faults } = await open(browser, warden.url);
+    await page.goto(path);
+    await page.getByText('In flight 23').waitFor();
+    await warden.stop();
+    await page.getByRole('alert').getByText('The warden does not answer.').waitFor();
+    assert.ok(await page.getByText('In flight 23').isVisible(), 'the last figures stay');
+    const [model] = warden.scene.models;
+    assert.ok(model);
+    model.routing.in_flight = 2;
+    warden.started += 60;
+    await warden.start();
+    await page.getByText('In flight 2', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
+    await page.getByRole('status').filter({ hasText: 'restarted' }).waitFor();
+    assert.equal(await page.getByRole('alert').count(), 0);
+    await context.close();
+    await warden.stop();
+    assert.deepEqual(
+      faults.filter((fault) => !serverIsDown.test(fault)),
+      [],
+    );
+  });
+
+  it('reads nothing while it is paused, and everything on return', () =>
+    on(scenes.busy, async ({ page, warden }) => {
+      await page.goto(path);
+      await page.getByText('In flight 23').waitFor();
+      await page.keyboard.press('p');
+      await page.getByRole('button', { name: 'Paused' }).waitFor();
+      const before = warden.calls.length;
+      warden.change((scene) => {
+        const routing = scene.models[0]?.routing;
+        if (routing) routing.in_flight = 40;
+      });
+      // Longer than the page's own interval: a page that still read would be caught.
+      await page.waitForTimeout(2_500);
+      assert.equal(warden.calls.length, before);
+      await page.keyboard.press('p');
+      await page.getByText('In flight 40').waitFor();
+    }));
+
+  it('copies what connects Claude Code', () =>
+    on(
+      scenes.idle,
+      async ({ page, warden }) => {
+        await page.goto('/models/demo');
+        await page.getByRole('button', { name: 'Copy environment' }).click();
+        const shell = await page.evaluate(() => navigator.clipboard.readText());
+        assert.match(shell, new RegExp(`^export ANTHROPIC_BASE_URL=${warden.url}$`, 'm'));
+        assert.match(shell, /^export ANTHROPIC_MODEL=demo$/m);
+        await page.getByRole('tab', { name: 'settings.json' }).click();
+        await page.getByRole('button', { name: 'Copy settings' }).click();
+        const settings = await page.evaluate(() => navigator.clipboard.readText());
+        assert.equal(JSON.parse(settings).env.ANTHROPIC_MODEL, 'demo');
+      },
+      { permissions: ['clipboard-read', 'clipboard-write'] },
+    ));
+});

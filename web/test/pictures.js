@@ -1,0 +1,82 @@
+// Pictures of every page in every state, for people to look at: `npm run pictures [NAME…]` writes
+// them to artifacts/pages. Not a test: nothing compares them.
+
+import { mkdir } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { launch, noBrowser, open } from './support/browser.js';
+import { MockWarden } from './support/mock.js';
+import * as scenes from './support/scenes.js';
+
+const folder = fileURLToPath(new URL('../../artifacts/pages/', import.meta.url));
+const wide = { width: 1440, height: 900 };
+const narrow = { width: 375, height: 812 };
+const busy = '/models/qwen3-4b-dp4';
+
+/**
+ * @typedef {{ name: string, path: string, scene: () => scenes.Scene, size?: typeof wide,
+ *   dark?: boolean, failing?: number, act?: (page: import('playwright-core').Page) => Promise<void> }} Shot
+ */
+
+/** @type {Shot[]} */
+const shots = [
+  { name: 'models-none', path: '/', scene: scenes.none },
+  { name: 'models-idle', path: '/', scene: scenes.idle },
+  { name: 'models-busy', path: '/', scene: scenes.busy },
+  { name: 'models-busy-dark', path: '/', scene: scenes.busy, dark: true },
+  { name: 'models-much', path: '/', scene: scenes.much },
+  { name: 'models-narrow', path: '/', scene: scenes.degraded, size: narrow },
+  { name: 'models-broken', path: '/', scene: scenes.busy, failing: 503 },
+  { name: 'model-idle', path: '/models/demo', scene: scenes.idle },
+  { name: 'model-loading', path: '/models/demo', scene: scenes.loading },
+  { name: 'model-busy', path: busy, scene: scenes.busy },
+  { name: 'model-busy-dark', path: busy, scene: scenes.busy, dark: true },
+  { name: 'model-narrow', path: busy, scene: scenes.busy, size: narrow },
+  { name: 'model-narrow-dark', path: busy, scene: scenes.degraded, size: narrow, dark: true },
+  { name: 'model-degraded', path: busy, scene: scenes.degraded },
+  { name: 'model-balanced', path: busy, scene: scenes.balanced },
+  { name: 'model-missing', path: '/models/nope', scene: scenes.busy },
+  {
+    name: 'model-decision',
+    path: busy,
+    scene: scenes.busy,
+    act: (page) =>
+      page
+        .getByRole('button', { name: /spilled/ })
+        .first()
+        .click(),
+  },
+  {
+    name: 'model-affinity',
+    path: busy,
+    scene: scenes.busy,
+    act: (page) => page.getByRole('switch').click(),
+  },
+  {
+    name: 'model-spill',
+    path: busy,
+    scene: scenes.busy,
+    act: (page) => page.getByRole('button', { name: /Spill threshold/ }).click(),
+  },
+];
+
+if (noBrowser) process.exit(0);
+await mkdir(folder, { recursive: true });
+const wanted = process.argv.slice(2);
+const browser = await launch();
+for (const shot of shots) {
+  if (wanted.length > 0 && !wanted.some((name) => shot.name.startsWith(name))) continue;
+  const warden = await new MockWarden(shot.scene()).start();
+  warden.failing = shot.failing ?? null;
+  const { page, context } = await open(browser, warden.url, {
+    viewport: shot.size ?? wide,
+    colorScheme: shot.dark ? 'dark' : 'light',
+  });
+  await page.goto(shot.path);
+  await page.locator('[aria-busy=true]').waitFor({ state: 'detached' });
+  await shot.act?.(page);
+  await page.screenshot({ path: `${folder}${shot.name}.png`, fullPage: true });
+  await context.close();
+  await warden.stop();
+}
+await browser.close();
+console.log(`The pictures are in ${folder}`);

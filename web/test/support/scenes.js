@@ -1,0 +1,330 @@
+// What the mock warden can look like: from nothing at all to a busy machine with broken replicas.
+// Figures are made up but consistent; they follow from the seed alone.
+
+/** @typedef {import('../../src/api/schema.js').components['schemas']} Schemas */
+/** @typedef {Schemas['Model']} Model */
+/** @typedef {Schemas['Replica']} Replica */
+/** @typedef {Schemas['Request']} Request */
+/** @typedef {Schemas['Conversation']} Conversation */
+/** @typedef {{ models: Model[], requests: Request[], conversations: Conversation[] }} Scene */
+
+const now = () => Date.now() / 1000;
+
+/** A small generator (mulberry32), so that a picture looks the same each time. @param {number} seed */
+export function random(seed) {
+  return () => {
+    seed = (seed + 0x6d2b79f5) | 0;
+    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** @param {() => number} next */
+const hex = (next) =>
+  Array.from({ length: 16 }, () => Math.floor(next() * 16).toString(16)).join('');
+
+/** @param {number} replica @param {Partial<Replica>} [changes] @returns {Replica} */
+export function replica(replica, changes = {}) {
+  return {
+    replica,
+    state: 'up',
+    in_flight: 0,
+    new: 0,
+    sticky: 0,
+    spilled_in: 0,
+    moved_in: 0,
+    client_pinned: 0,
+    running: 0,
+    waiting: 0,
+    kv_cache_usage: 0,
+    prefix_cache_hit_rate: null,
+    conversations: 0,
+    committed_tokens: 0,
+    kv_tokens: 481_280,
+    scrape_age_ms: 400,
+    ...changes,
+  };
+}
+
+/** @param {string} name @param {Replica[]} replicas @param {Partial<Model['routing']>} [routing] @returns {Model} */
+export function model(name, replicas, routing = {}) {
+  return {
+    name,
+    aliases: [],
+    state: 'ready',
+    state_reason: null,
+    engine: {
+      kind: 'simulated',
+      model: 'Qwen/Qwen3-4B-Instruct-2507',
+      version: '0.26.0',
+      max_model_len: 262_144,
+      max_num_seqs: 32,
+      responses_steerable: false,
+    },
+    routing: {
+      affinity: true,
+      spill_threshold: { value: 8, source: 'auto' },
+      leases: { mode: 'auto', contended: false, waiting: 0, holding: 0 },
+      sticky_percent: null,
+      in_flight: 0,
+      balanced: 0,
+      counters_since: now() - 95,
+      replicas,
+      ...routing,
+    },
+  };
+}
+
+/** @returns {Scene} */
+export function none() {
+  return { models: [], requests: [], conversations: [] };
+}
+
+/** Just started: four replicas, nothing has come. @returns {Scene} */
+export function idle() {
+  return {
+    models: [
+      model(
+        'demo',
+        [0, 1, 2, 3].map((n) => replica(n)),
+      ),
+    ],
+    requests: [],
+    conversations: [],
+  };
+}
+
+/** Just started, and the engine has not told anything yet. @returns {Scene} */
+export function loading() {
+  const unknown = /** @type {const} */ ({
+    state: 'down',
+    running: null,
+    waiting: null,
+    kv_cache_usage: null,
+    kv_tokens: null,
+    scrape_age_ms: null,
+  });
+  const demo = model(
+    'demo',
+    [0, 1, 2, 3].map((n) => replica(n, unknown)),
+  );
+  demo.state = 'loading';
+  demo.state_reason = 'The engine is starting: no replica answers /health yet (12 s).';
+  Object.assign(demo.engine, { model: null, version: null, max_model_len: null });
+  return { models: [demo], requests: [], conversations: [] };
+}
+
+/** @param {number} seed @param {number} count @param {string} name @param {number} [replicas] */
+export function requests(seed, count, name, replicas = 4) {
+  const next = random(seed);
+  const ids = Array.from({ length: 9 }, () => hex(next));
+  /** @type {Request[]} */
+  const list = [];
+  for (let i = 0; i < count; i++) {
+    const pick = next();
+    const conversation = ids[Math.floor(next() * ids.length)] ?? null;
+    const home = Math.floor(next() * replicas);
+    const other = (home + 1 + Math.floor(next() * (replicas - 1))) % replicas;
+    const turn = 2 + Math.floor(next() * 40);
+    const route =
+      i === 4
+        ? 'spilled'
+        : pick < 0.8
+          ? 'sticky'
+          : pick < 0.9
+            ? 'new'
+            : pick < 0.96
+              ? 'spilled'
+              : 'moved';
+    const at = route === 'spilled' || route === 'moved' ? other : home;
+    const running = Array.from({ length: replicas }, () => Math.floor(next() * 7));
+    if (route === 'spilled') running[home] = 9;
+    const who = conversation?.slice(0, 6);
+    const reason = {
+      sticky: `turn ${turn} of ${who} stays on ${home}`,
+      new: `${who} begins on ${home}, the least loaded: ${running[home]} running`,
+      spilled: `turn ${turn} of ${who} spilled ${home} to ${other}: 9 in flight over 8, ${other} has ${running[other]}`,
+      moved: `turn ${turn} of ${who} moved ${home} to ${other}: ${home} is down`,
+    }[route];
+    const prompt = 16_000 + Math.floor(next() * 90_000);
+    const flying = i < 3;
+    list.push({
+      id: `req-${seed}-${count - i}`,
+      t: now() - 1.4 - i * 2.7,
+      model: name,
+      conversation,
+      session: conversation,
+      agent: null,
+      api: 'messages',
+      route,
+      reason,
+      scores: running.map((count, n) => ({
+        replica: n,
+        available: !(route === 'moved' && n === home),
+        fits: true,
+        running: count,
+        cache_fill: next() * 0.8,
+        conversations: Math.floor(next() * 12),
+      })),
+      replica: at,
+      turn: route === 'new' ? 1 : turn,
+      queue_ms: 0.2,
+      ttfb_ms: i < 1 ? null : 90 + next() * 1_400,
+      total_ms: flying ? null : 2_000 + next() * 9_000,
+      prompt_tokens: flying ? null : prompt,
+      cached_tokens: flying ? null : Math.floor(prompt * (route === 'sticky' ? 0.96 : 0.2)),
+      completion_tokens: flying ? null : 40 + Math.floor(next() * 900),
+      status: flying ? null : i === 7 ? 499 : 200,
+      end: flying ? null : i === 7 ? 'client_gone' : i === 11 ? 'cut' : 'complete',
+    });
+  }
+  return list;
+}
+
+/** @param {number} seed @param {number} count @param {string} name @param {number} [replicas] */
+export function conversations(seed, count, name, replicas = 4) {
+  const next = random(seed);
+  return Array.from({ length: count }, (_, i) => {
+    const context = 15_600 + Math.floor(next() * 110_000);
+    const id = hex(next);
+    /** @type {Conversation} */
+    const conversation = {
+      id,
+      model: name,
+      session: next() < 0.8 ? id : hex(next),
+      agent: next() < 0.8 ? null : hex(next),
+      named_by: 'x-claude-code-session-id',
+      replica: Math.floor(next() * replicas),
+      turns: 1 + Math.floor(next() * 60),
+      in_flight: i < 4 ? 1 : 0,
+      context_tokens: context,
+      own_tokens: context - 15_500,
+      last_route: next() < 0.93 ? 'sticky' : 'spilled',
+      last_active: now() - i * 3.1,
+    };
+    return conversation;
+  });
+}
+
+/** A machine at work. @returns {Scene} */
+export function busy() {
+  const rows = [
+    {
+      in_flight: 6,
+      running: 6,
+      waiting: 0,
+      kv_cache_usage: 0.713,
+      conversations: 11,
+      committed_tokens: 402_113,
+    },
+    {
+      in_flight: 9,
+      running: 8,
+      waiting: 1,
+      kv_cache_usage: 0.934,
+      conversations: 14,
+      committed_tokens: 470_020,
+    },
+    {
+      in_flight: 3,
+      running: 3,
+      waiting: 0,
+      kv_cache_usage: 0.402,
+      conversations: 9,
+      committed_tokens: 287_455,
+    },
+    {
+      in_flight: 5,
+      running: 5,
+      waiting: 0,
+      kv_cache_usage: 0.561,
+      conversations: 10,
+      committed_tokens: 338_902,
+    },
+  ].map((figures, n) =>
+    replica(n, {
+      ...figures,
+      new: 31 + n,
+      sticky: 2_846 + n * 211,
+      spilled_in: n === 2 ? 48 : 3,
+      moved_in: n,
+      client_pinned: n === 0 ? 12 : 0,
+      prefix_cache_hit_rate: 0.951 - n * 0.013,
+    }),
+  );
+  const first = model('qwen3-4b-dp4', rows, {
+    sticky_percent: 99.49,
+    in_flight: 23,
+    counters_since: now() - 3 * 3600 - 720,
+  });
+  first.engine.kind = 'attached';
+  first.aliases = ['claude-*'];
+  const second = model(
+    'demo',
+    [0, 1].map((n) => replica(n, { new: 1, sticky: 4 })),
+    {
+      sticky_percent: 100,
+    },
+  );
+  return {
+    models: [first, second],
+    requests: requests(7, 400, 'qwen3-4b-dp4'),
+    conversations: conversations(3, 44, 'qwen3-4b-dp4'),
+  };
+}
+
+/** Some replicas are out, one is wedged, one is being drained, and a scrape is old. @returns {Scene} */
+export function degraded() {
+  const scene = busy();
+  const [first] = scene.models;
+  if (!first) throw new Error('busy has a model');
+  first.state = 'degraded';
+  first.state_reason = 'Replica 1 makes no progress (14 s); replica 3 refuses connections.';
+  const changes = /** @type {Partial<Replica>[]} */ ([
+    { state: 'draining' },
+    { state: 'wedged', scrape_age_ms: 900 },
+    { state: 'ramping', scrape_age_ms: 8_400 },
+    {
+      state: 'down',
+      in_flight: 0,
+      running: null,
+      waiting: null,
+      kv_cache_usage: null,
+      scrape_age_ms: 74_000,
+    },
+  ]);
+  first.routing.replicas.forEach((row, n) => Object.assign(row, changes[n]));
+  first.routing.leases = { mode: 'auto', contended: true, waiting: 3, holding: 12 };
+  first.routing.spill_threshold = { value: 3, source: 'set' };
+  return scene;
+}
+
+/** Affinity switched off, so vLLM's balancer places everything. @returns {Scene} */
+export function balanced() {
+  const scene = busy();
+  const [first] = scene.models;
+  if (!first) throw new Error('busy has a model');
+  Object.assign(first.routing, { affinity: false, balanced: 1_204 });
+  return scene;
+}
+
+/** Eight models of eight replicas, ten thousand conversations. @returns {Scene} */
+export function much() {
+  const scene = busy();
+  for (let i = 0; i < 6; i++) {
+    const next = random(i);
+    const rows = Array.from({ length: 8 }, (_, n) =>
+      replica(n, { in_flight: Math.floor(next() * 20), sticky: Math.floor(next() * 1e6) }),
+    );
+    scene.models.push(
+      model(`mistralai/Devstral-Small-2-24B-Instruct-2512-long-name-${i}`, rows, {
+        sticky_percent: 90 + i,
+        in_flight: 80 + i,
+      }),
+    );
+  }
+  scene.requests = requests(9, 1_000, 'qwen3-4b-dp4');
+  scene.conversations = conversations(5, 10_000, 'qwen3-4b-dp4');
+  return scene;
+}
