@@ -1,1 +1,290 @@
-//! placeholder
+//! The clients' side: everything between an agent's connection and a replica's.
+//!
+//! A request's body is read once, understood (`vllm`), routed (`routing`) and sent on byte for
+//! byte; the reply's bytes go back as they arrive. One file per step:
+//!
+//! `server` accepts connections · `endpoint` knows the paths · `inbound` reads a body within the
+//! bounds of `limits` and `budget` · `call` understands it · `aim` turns a decision into an address
+//! · `forward` sends it, again where allowed · `feed` reads the reply along · `relay` passes it on ·
+//! `ledger` counts the request in and out · `watchdog` notices a replica that stands still ·
+//! `error` answers where no engine does.
+//!
+//! Left out: any choice of a replica (`routing`), the operators' API and pages (a `Fallback`
+//! service answers them), and counting (telemetry's, fed by one event per step).
+
+mod activity;
+mod aim;
+mod body;
+mod budget;
+mod call;
+mod endpoint;
+mod error;
+mod fallback;
+mod feed;
+mod forward;
+mod headers;
+mod identity;
+mod inbound;
+mod ledger;
+mod limits;
+mod local;
+mod relay;
+mod request_id;
+mod server;
+mod stall;
+mod stamp;
+mod watchdog;
+
+use std::sync::{Arc, atomic::AtomicUsize};
+
+use http::{Request, Response, StatusCode, header::CONTENT_LENGTH, request::Parts};
+use hyper::body::Incoming;
+use routing::Seed;
+
+pub use body::{Body, BoxError, FallbackBody, ReplyError};
+pub use fallback::Fallback;
+pub use limits::Limits;
+pub use server::{DrainHandle, Drained, Peer, Server};
+
+use self::{
+    activity::Activity,
+    budget::Budget,
+    call::Call,
+    endpoint::{Endpoint, Known},
+    error::GatewayError,
+    forward::{Answer, Rest},
+    ledger::Ledger,
+    relay::{Relay, RelayFacts},
+    request_id::RequestIds,
+    stamp::Stamp,
+};
+use crate::{
+    clock,
+    fleet::{Fleet, Model},
+    telemetry::{RequestInfo, Telemetry},
+    upstream::{Pool, PoolSettings},
+};
+
+/// The proxy. One per process, shared by all connections.
+pub struct Gateway {
+    fleet: Arc<Fleet>,
+    /// The models' names as telemetry gets them, in the fleet's order.
+    names: Vec<Arc<str>>,
+    telemetry: Arc<Telemetry>,
+    limits: Limits,
+    seed: Seed,
+    pool: Arc<Pool>,
+    budget: Budget,
+    activity: Activity,
+    ids: RequestIds,
+    /// Whose turn it is among the replicas, for calls that take no slot.
+    turn: AtomicUsize,
+    fallback: Fallback,
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the seed.
+        f.debug_struct("Gateway")
+            .field("names", &self.names)
+            .field("limits", &self.limits)
+            .field("activity", &self.activity)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// A gateway before these models. Must be called within a runtime. Fails where the system
+    /// gives no random number for the request ids.
+    pub fn new(
+        fleet: Arc<Fleet>,
+        telemetry: Arc<Telemetry>,
+        limits: Limits,
+        seed: Seed,
+        fallback: Fallback,
+    ) -> Result<Self, getrandom::Error> {
+        Ok(Self {
+            names: fleet
+                .models
+                .iter()
+                .map(|model| Arc::from(model.name.as_str()))
+                .collect(),
+            fleet,
+            telemetry,
+            limits,
+            seed,
+            pool: Pool::new(PoolSettings::default()),
+            budget: Budget::new(limits.buffered_bytes_max),
+            activity: Activity::default(),
+            ids: RequestIds::new()?,
+            turn: AtomicUsize::new(0),
+            fallback,
+        })
+    }
+
+    /// Proxied requests being served, those that wait for their first byte included.
+    pub fn in_flight(&self) -> usize {
+        self.activity.present()
+    }
+
+    /// Bytes of bodies held at the moment.
+    pub fn buffered_bytes(&self) -> usize {
+        self.budget.held()
+    }
+
+    /// Answers one request, whatever it is.
+    pub async fn handle(&self, request: Request<Incoming>, peer: Arc<Peer>) -> Response<Body> {
+        let Some(known) = endpoint::lookup(request.method(), request.uri().path()) else {
+            return self.unknown(request).await;
+        };
+        let stamp = Stamp::undecided(self.ids.next());
+        let dialect = endpoint::dialect_of(known.path);
+        if !known.allows(request.method()) {
+            let error = GatewayError::Method {
+                path: known.path,
+                allow: known.allow,
+            };
+            return error.response(dialect, &stamp);
+        }
+        let mut response = match known.endpoint {
+            Endpoint::Generate(_) | Endpoint::Pass(_) => {
+                return self.proxy(known, request, peer, stamp).await;
+            }
+            Endpoint::Models => local::models(self),
+            Endpoint::Model => match local::model(self, request.uri().path()) {
+                Ok(response) => response,
+                Err(error) => return error.response(dialect, &stamp),
+            },
+            Endpoint::Health | Endpoint::Hello => local::health(),
+            Endpoint::Ready => local::ready(self),
+            Endpoint::Version => local::version(self),
+        };
+        stamp.put(response.headers_mut());
+        response
+    }
+
+    async fn unknown(&self, request: Request<Incoming>) -> Response<Body> {
+        match self.fallback.call(request).await {
+            Ok(response) => response.map(Body::fallback),
+            Err(request) => {
+                let path = request.uri().path();
+                let error = GatewayError::UnknownPath {
+                    path: path.chars().take(128).collect(),
+                };
+                let stamp = Stamp::undecided(self.ids.next());
+                error.response(endpoint::dialect_of(path), &stamp)
+            }
+        }
+    }
+
+    async fn proxy(
+        &self,
+        known: Known,
+        request: Request<Incoming>,
+        peer: Arc<Peer>,
+        mut stamp: Stamp,
+    ) -> Response<Body> {
+        let dialect = match known.endpoint {
+            Endpoint::Generate(dialect) | Endpoint::Pass(dialect) => dialect,
+            _ => endpoint::dialect_of(known.path),
+        };
+        let info = RequestInfo {
+            id: stamp.id,
+            arrived: clock::now(),
+            model: None,
+            dialect,
+            path: known.path,
+            identity: None,
+            owner: None,
+            stream: false,
+        };
+        let telemetry = Arc::clone(&self.telemetry);
+        let mut ledger = Ledger::open(telemetry, self.activity.enter(), info);
+        let (parts, incoming) = request.into_parts();
+        peer.speaks(parts.version);
+        match self.answer(known, parts, incoming, &mut ledger).await {
+            Ok(answer) => {
+                stamp.routed = ledger.routed();
+                stamp.queue_ms = ledger.queue_ms();
+                respond(answer, dialect, &stamp, (ledger, peer))
+            }
+            Err(error) => {
+                ledger.end(error.end(), error.status().as_u16(), None);
+                error.response(dialect, &stamp)
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        known: Known,
+        parts: Parts,
+        incoming: Incoming,
+        ledger: &mut Ledger,
+    ) -> Result<Answer, GatewayError> {
+        let call = Call::read(self, known, parts, incoming, ledger).await?;
+        forward::forward(self, call, ledger).await
+    }
+
+    /// The model that serves this name, and its configured name: exact names before globs.
+    fn model(&self, asked: &str) -> Option<(&Arc<Model>, &Arc<str>)> {
+        let exact = |model: &Model| model.name == asked || model.aliases.iter().any(|a| a == asked);
+        let globbed = |model: &Model| {
+            let mut globs = model.aliases.iter().filter_map(|a| a.strip_suffix('*'));
+            globs.any(|prefix| asked.starts_with(prefix))
+        };
+        let models = &self.fleet.models;
+        let index = models
+            .iter()
+            .position(|model| exact(model))
+            .or_else(|| models.iter().position(|model| globbed(model)))?;
+        Some((&models[index], &self.names[index]))
+    }
+
+    /// Every name that may be asked for, for an error's message.
+    fn names_listed(&self) -> String {
+        let mut names = Vec::new();
+        for model in &self.fleet.models {
+            names.push(model.name.as_str());
+            names.extend(model.aliases.iter().map(String::as_str));
+        }
+        names.join(", ")
+    }
+}
+
+/// The engine's answer as the client gets it.
+fn respond(
+    answer: Answer,
+    dialect: vllm::Dialect,
+    stamp: &Stamp,
+    (mut ledger, peer): (Ledger, Arc<Peer>),
+) -> Response<Body> {
+    let mut head = answer.head;
+    let status = head.status.as_u16();
+    let streaming = feed::is_event_stream(&head.headers);
+    headers::to_client(&mut head.headers);
+    stamp.put(&mut head.headers);
+    let body = match answer.rest {
+        Rest::Ended(end, usage) => {
+            ledger.end(end, status, usage);
+            if !may_have_body(head.status) {
+                head.headers.remove(CONTENT_LENGTH);
+            }
+            Body::held(answer.opening)
+        }
+        Rest::Feed(feed) => {
+            let facts = RelayFacts {
+                dialect,
+                streaming,
+                status,
+                peer,
+            };
+            Body::relay(Box::new(Relay::new(answer.opening, *feed, ledger, facts)))
+        }
+    };
+    Response::from_parts(head, body)
+}
+
+fn may_have_body(status: StatusCode) -> bool {
+    status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED
+}

@@ -1,0 +1,100 @@
+//! How many proxied requests are being served: what a shutdown waits for.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use tokio::sync::Notify;
+
+/// The count. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Activity(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    present: AtomicUsize,
+    aborting: AtomicBool,
+    none_left: Notify,
+}
+
+impl Activity {
+    /// Counts a request in until the result is dropped.
+    pub(super) fn enter(&self) -> Presence {
+        self.0.present.fetch_add(1, Ordering::AcqRel);
+        Presence(self.clone())
+    }
+
+    /// Requests being served.
+    pub(super) fn present(&self) -> usize {
+        self.0.present.load(Ordering::Acquire)
+    }
+
+    /// From here on what is cut off is cut off by the shutdown.
+    pub(super) fn abort(&self) {
+        self.0.aborting.store(true, Ordering::Release);
+    }
+
+    /// Returns when none is being served.
+    pub(super) async fn none_left(&self) {
+        loop {
+            // Asked for before the look, so that a departure in between is not missed.
+            let notified = self.0.none_left.notified();
+            if self.present() == 0 {
+                return;
+            }
+            notified.await;
+        }
+    }
+}
+
+/// One request being served.
+#[derive(Debug)]
+pub(super) struct Presence(Activity);
+
+impl Presence {
+    /// Whether a shutdown is cutting requests off.
+    pub(super) fn aborting(&self) -> bool {
+        self.0.0.aborting.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        if self.0.0.present.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.0.none_left.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn waits_for_the_last_to_leave() {
+        let activity = Activity::default();
+        activity.none_left().await;
+        let (a, b) = (activity.enter(), activity.enter());
+        assert_eq!(activity.present(), 2);
+        let mut waiting = tokio_test_ready(activity.none_left());
+        assert!(!waiting.poll_once());
+        drop(a);
+        assert!(!waiting.poll_once());
+        drop(b);
+        assert!(waiting.poll_once());
+    }
+
+    struct Polled<F>(std::pin::Pin<Box<F>>);
+
+    fn tokio_test_ready<F: Future>(future: F) -> Polled<F> {
+        Polled(Box::pin(future))
+    }
+
+    impl<F: Future> Polled<F> {
+        fn poll_once(&mut self) -> bool {
+            let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+            self.0.as_mut().poll(&mut cx).is_ready()
+        }
+    }
+}

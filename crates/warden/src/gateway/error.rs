@@ -1,0 +1,196 @@
+//! Everything the gateway itself may answer instead of an engine, and the one place where that
+//! becomes a response.
+
+use http::{HeaderValue, Response, StatusCode, header};
+use routing::Refusal;
+use vllm::{BodyError, Dialect, ErrorKind};
+
+use super::{body::Body, stamp::Stamp};
+use crate::{telemetry::End, upstream::ConnectError};
+
+/// Seconds after which a client may come back: an engine that loads, a replica that restarts, and
+/// buffers that drain.
+const RETRY_LOADING_S: u32 = 10;
+const RETRY_REPLICA_S: u32 = 3;
+const RETRY_BUFFER_S: u32 = 1;
+
+/// Why a request was not answered by an engine.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GatewayError {
+    /// Client: the body is of no use.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// Client: the body ended early or its framing is broken.
+    #[error("the request body did not arrive whole")]
+    BodyBroken,
+    /// Client: too large.
+    #[error("the request body is larger than {bytes_max} bytes, the most this gateway takes")]
+    BodyTooLarge {
+        /// The bound.
+        bytes_max: usize,
+    },
+    /// Client: too slow.
+    #[error("the request body arrived too slowly")]
+    BodyTimeout,
+    /// Ours: too many bodies at once; a retry helps.
+    #[error("too many request bodies are held at the moment; try again shortly")]
+    BufferFull,
+    /// Client: no such path.
+    #[error("there is no {path} here; the APIs are under /v1")]
+    UnknownPath {
+        /// As asked for.
+        path: String,
+    },
+    /// Client: the path takes another method.
+    #[error("{path} takes {allow} only")]
+    Method {
+        /// The path.
+        path: &'static str,
+        /// What it takes.
+        allow: &'static str,
+    },
+    /// Client: nobody serves this model here.
+    #[error("the model \"{asked}\" is not served here; the models are: {known}")]
+    UnknownModel {
+        /// As asked for, shortened.
+        asked: String,
+        /// All names and aliases.
+        known: String,
+    },
+    /// Client: no such rank.
+    #[error("{0}")]
+    Pin(Refusal),
+    /// Nobody can take it now; a retry helps.
+    #[error("the model \"{model}\" cannot answer: {cause}")]
+    Unavailable {
+        /// Its name.
+        model: String,
+        /// Its state, or what the router said.
+        cause: String,
+        /// When to come back, in seconds.
+        retry_after_s: u32,
+    },
+    /// Engine: it broke off before a byte, and no other could be asked.
+    #[error("the engine broke off before it answered: {cause}")]
+    EngineBroke {
+        /// What was seen.
+        cause: String,
+    },
+    /// Engine: nothing moved on the replica for the whole time.
+    #[error("the replica made no progress for {seconds} s")]
+    Stalled {
+        /// The bound.
+        seconds: u64,
+    },
+    /// Ours: a configured address is none.
+    #[error("{0}")]
+    Address(ConnectError),
+}
+
+impl GatewayError {
+    /// A model that cannot answer because of its state.
+    pub(super) fn loading(model: &str, cause: String) -> Self {
+        Self::Unavailable {
+            model: model.to_owned(),
+            cause,
+            retry_after_s: RETRY_LOADING_S,
+        }
+    }
+
+    /// A model none of whose replicas may be asked.
+    pub(super) fn no_replica(model: &str, cause: String) -> Self {
+        Self::Unavailable {
+            model: model.to_owned(),
+            cause,
+            retry_after_s: RETRY_REPLICA_S,
+        }
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::Body(_) | Self::BodyBroken | Self::Pin(_) => StatusCode::BAD_REQUEST,
+            Self::UnknownPath { .. } | Self::UnknownModel { .. } => StatusCode::NOT_FOUND,
+            Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BufferFull | Self::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::EngineBroke { .. } | Self::Address(_) => StatusCode::BAD_GATEWAY,
+            Self::Stalled { .. } => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+
+    /// How the request is counted.
+    pub(super) fn end(&self) -> End {
+        match self {
+            Self::EngineBroke { .. } => End::Lost,
+            Self::Stalled { .. } => End::Timeout,
+            _ => End::Refused,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Body(_) | Self::BodyBroken | Self::Pin(_) => ErrorKind::InvalidRequest,
+            Self::UnknownPath { .. } | Self::UnknownModel { .. } => ErrorKind::NotFound,
+            Self::Method { .. } => ErrorKind::MethodNotAllowed,
+            Self::BodyTooLarge { .. } => ErrorKind::TooLarge,
+            Self::BodyTimeout | Self::Stalled { .. } => ErrorKind::Timeout,
+            Self::BufferFull | Self::Unavailable { .. } => ErrorKind::Overloaded,
+            Self::EngineBroke { .. } | Self::Address(_) => ErrorKind::Api,
+        }
+    }
+
+    /// The field at fault, for the shape that names it.
+    fn param(&self) -> Option<&'static str> {
+        match self {
+            Self::Body(BodyError::MissingModel) | Self::UnknownModel { .. } => Some("model"),
+            Self::Body(BodyError::WrongType { key, .. }) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// False where the same request can only fail again.
+    fn retry_may_help(&self) -> bool {
+        matches!(
+            self,
+            Self::BodyBroken
+                | Self::BodyTimeout
+                | Self::BufferFull
+                | Self::Unavailable { .. }
+                | Self::EngineBroke { .. }
+                | Self::Stalled { .. }
+        )
+    }
+
+    fn retry_after_s(&self) -> Option<u32> {
+        match self {
+            Self::BufferFull => Some(RETRY_BUFFER_S),
+            Self::Unavailable { retry_after_s, .. } => Some(*retry_after_s),
+            _ => None,
+        }
+    }
+
+    /// The response, in the shape of the API that was called.
+    pub(super) fn response(&self, dialect: Dialect, stamp: &Stamp) -> Response<Body> {
+        let id = stamp.id.to_string();
+        let body = vllm::error_body(dialect, self.kind(), &self.to_string(), self.param(), &id);
+        let mut response = Response::new(Body::full(body));
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
+        if let Some(seconds) = self.retry_after_s() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if !self.retry_may_help() {
+            headers.insert("x-should-retry", HeaderValue::from_static("false"));
+        }
+        if let Self::Method { allow, .. } = self {
+            headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+        }
+        stamp.put(headers);
+        response
+    }
+}

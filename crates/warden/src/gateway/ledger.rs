@@ -1,0 +1,155 @@
+//! One request's account with the router and with telemetry.
+//!
+//! It is tied to the life of the request and then of the reply's body: whatever ends them, the
+//! request is counted out exactly once, also when a client vanishes or a task is dropped.
+
+use std::{sync::Arc, time::Duration};
+
+use routing::{Decision, Event, ReplicaIndex, Route, Ticket, Time};
+use vllm::Usage;
+
+use super::activity::Presence;
+use crate::{
+    clock,
+    fleet::Model,
+    telemetry::{End, RequestEvent, RequestId, RequestInfo, Telemetry},
+};
+
+/// The status that is noted where a client left before the answer.
+const CLIENT_GONE_STATUS: u16 = 499;
+
+/// How often a reply's progress is told to the router at most.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    telemetry: Arc<Telemetry>,
+    presence: Presence,
+    /// What is known so far; taken when it is told.
+    info: Option<RequestInfo>,
+    id: RequestId,
+    ticket: Option<(Arc<Model>, Ticket)>,
+    routed: Option<(Route, Option<ReplicaIndex>)>,
+    /// When the request was understood, and when it was first given a replica.
+    understood: Time,
+    placed: Option<Time>,
+    progress_told: Time,
+    ended: bool,
+}
+
+impl Ledger {
+    pub(super) fn open(telemetry: Arc<Telemetry>, presence: Presence, info: RequestInfo) -> Self {
+        Self {
+            telemetry,
+            presence,
+            id: info.id,
+            understood: info.arrived,
+            info: Some(info),
+            ticket: None,
+            routed: None,
+            placed: None,
+            progress_told: Time::default(),
+            ended: false,
+        }
+    }
+
+    pub(super) fn id(&self) -> RequestId {
+        self.id
+    }
+
+    /// The last decision.
+    pub(super) fn routed(&self) -> Option<(Route, Option<ReplicaIndex>)> {
+        self.routed
+    }
+
+    /// Milliseconds that the request was held back here once it was understood.
+    pub(super) fn queue_ms(&self) -> u64 {
+        let held = self
+            .placed
+            .map_or(Duration::ZERO, |at| at.since(self.understood));
+        held.as_millis() as u64
+    }
+
+    /// The request is understood: completes what is known of it and tells it.
+    pub(super) fn arrived(&mut self, complete: impl FnOnce(&mut RequestInfo)) {
+        if let Some(mut info) = self.info.take() {
+            complete(&mut info);
+            self.understood = clock::now();
+            self.telemetry.record(RequestEvent::Arrived(info));
+        }
+    }
+
+    /// The router has counted the request in.
+    pub(super) fn decided(&mut self, model: &Arc<Model>, now: Time, decision: Decision) {
+        if self.ticket.is_none() {
+            self.ticket = Some((Arc::clone(model), decision.ticket));
+        }
+        self.routed = Some((decision.route, decision.replica));
+        self.placed.get_or_insert(now);
+        self.telemetry
+            .record(RequestEvent::Routed(self.id, now, decision));
+    }
+
+    pub(super) fn ticket(&self) -> Option<Ticket> {
+        self.ticket.as_ref().map(|(_, ticket)| *ticket)
+    }
+
+    /// The first bytes of the reply are about to leave.
+    pub(super) fn first_byte(&mut self, now: Time) {
+        self.progress_told = now;
+        self.observe(now, Event::FirstByte);
+        self.telemetry.record(RequestEvent::FirstByte(self.id, now));
+    }
+
+    /// More bytes came.
+    pub(super) fn progress(&mut self, now: Time) {
+        if now.since(self.progress_told) >= PROGRESS_EVERY {
+            self.progress_told = now;
+            self.observe(now, Event::Progress);
+        }
+    }
+
+    /// It is over; every later call does nothing.
+    pub(super) fn end(&mut self, end: End, status: u16, usage: Option<Usage>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let at = clock::now();
+        if end == End::Complete {
+            let usage = usage.map(|usage| routing::Usage {
+                prompt_tokens: usage.prompt_tokens,
+                cached_tokens: usage.cached_tokens,
+                completion_tokens: usage.completion_tokens,
+            });
+            self.observe(at, |ticket| Event::Finished(ticket, usage));
+        } else {
+            self.observe(at, Event::Aborted);
+        }
+        self.arrived(|_| ());
+        self.telemetry.record(RequestEvent::Ended {
+            id: self.id,
+            at,
+            end,
+            status,
+            usage,
+        });
+    }
+
+    fn observe(&self, now: Time, event: impl FnOnce(Ticket) -> Event) {
+        if let Some((model, ticket)) = &self.ticket {
+            model.router.lock().observe(now, event(*ticket));
+        }
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        let end = if self.presence.aborting() {
+            End::Shutdown
+        } else {
+            End::ClientGone
+        };
+        self.end(end, CLIENT_GONE_STATUS, None);
+    }
+}

@@ -1,0 +1,250 @@
+//! The listener: accepts connections within a bound, and drains them on a shutdown.
+
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use http::Version;
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
+    time::{Instant, sleep, timeout_at},
+};
+
+use super::{Gateway, stall::StallGuard};
+
+/// After this long without a file descriptor to spare it is tried again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What is left once no proxied request is (event streams of pages, half-sent requests) gets this
+/// long to end.
+const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
+
+/// Size up to which a connection's read buffer grows: a prompt of some hundred KB then takes few
+/// reads.
+const READ_BUFFER_BYTES_MAX: usize = 512 << 10;
+
+/// The other end of a client's connection.
+#[derive(Debug)]
+pub struct Peer {
+    address: SocketAddr,
+    old: AtomicBool,
+    reset: AtomicBool,
+}
+
+impl Peer {
+    /// A client at this address.
+    pub fn new(address: SocketAddr) -> Arc<Self> {
+        Arc::new(Self {
+            address,
+            old: AtomicBool::new(false),
+            reset: AtomicBool::new(false),
+        })
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(super) fn speaks(&self, version: Version) {
+        self.old
+            .store(version < Version::HTTP_11, Ordering::Relaxed);
+    }
+
+    /// The reply was cut. HTTP/1.1 shows that by itself; for an older client, whose replies end
+    /// with the connection, only a reset does.
+    pub(super) fn reset_on_close(&self) {
+        self.reset
+            .store(self.old.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    pub(super) fn wants_reset(&self) -> bool {
+        self.reset.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Serving,
+    Draining,
+    Aborting,
+}
+
+/// Ends a running [`Server`].
+#[derive(Debug, Clone)]
+pub struct DrainHandle(Arc<watch::Sender<Phase>>);
+
+impl DrainHandle {
+    /// Accept nothing more, let what is in flight end, within the bound of
+    /// [`super::Limits::drain_timeout`].
+    pub fn drain(&self) {
+        self.raise(Phase::Draining);
+    }
+
+    /// End at once, cutting off what is in flight.
+    pub fn abort(&self) {
+        self.raise(Phase::Aborting);
+    }
+
+    fn raise(&self, to: Phase) {
+        self.0.send_if_modified(|phase| {
+            let later = to > *phase;
+            if later {
+                *phase = to;
+            }
+            later
+        });
+    }
+}
+
+/// How a drain ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// Proxied requests that were cut off.
+    pub cut_off: usize,
+}
+
+/// Serves a gateway's connections.
+#[derive(Debug)]
+pub struct Server {
+    gateway: Arc<Gateway>,
+    handle: DrainHandle,
+    permits: Arc<Semaphore>,
+}
+
+impl Server {
+    /// A server and the handle that ends it.
+    pub fn new(gateway: Arc<Gateway>) -> (Self, DrainHandle) {
+        let handle = DrainHandle(Arc::new(watch::Sender::new(Phase::Serving)));
+        let permits = Arc::new(Semaphore::new(gateway.limits.connections_max));
+        let server = Self {
+            gateway,
+            handle: handle.clone(),
+            permits,
+        };
+        (server, handle)
+    }
+
+    /// Accepts until the handle drains or aborts, then returns once everything has ended.
+    pub async fn run(self, listener: TcpListener) -> Drained {
+        let (alive, all_closed) = mpsc::channel::<Infallible>(1);
+        let mut phase = self.handle.0.subscribe();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                _ = phase.wait_for(|phase| *phase > Phase::Serving) => break,
+                accepted = self.accept(&listener) => accepted,
+            };
+            if let Some((stream, address, permit)) = accepted {
+                let gateway = Arc::clone(&self.gateway);
+                let (phase, alive) = (self.handle.0.subscribe(), alive.clone());
+                tokio::spawn(async move {
+                    serve(gateway, stream, address, phase).await;
+                    drop((permit, alive));
+                });
+            }
+        }
+        drop((listener, alive));
+        self.drain(all_closed).await
+    }
+
+    async fn accept(
+        &self,
+        listener: &TcpListener,
+    ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+        if self.permits.available_permits() == 0 {
+            let connections = self.gateway.limits.connections_max;
+            tracing::warn!(connections, "all connections are in use; new ones wait");
+        }
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
+        match listener.accept().await {
+            Ok((stream, address)) => Some((stream, address, permit)),
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                sleep(ACCEPT_PAUSE).await;
+                None
+            }
+        }
+    }
+
+    async fn drain(&self, mut all_closed: mpsc::Receiver<Infallible>) -> Drained {
+        let activity = &self.gateway.activity;
+        let bound = self.gateway.limits.drain_timeout;
+        let requests = activity.present();
+        tracing::info!(requests, bound_s = bound.as_secs_f64(), "draining");
+        let deadline = Instant::now() + bound;
+        let finished = async {
+            let _ = timeout_at(deadline, activity.none_left()).await;
+            let grace = deadline.min(Instant::now() + LEFTOVER_GRACE);
+            let _ = timeout_at(grace, all_closed.recv()).await;
+        };
+        let mut phase = self.handle.0.subscribe();
+        tokio::select! {
+            biased;
+            _ = phase.wait_for(|phase| *phase == Phase::Aborting) => {}
+            () = finished => {}
+        }
+        let cut_off = activity.present();
+        if cut_off > 0 {
+            tracing::warn!(requests = cut_off, "cutting off what is still in flight");
+        }
+        activity.abort();
+        self.handle.abort();
+        // Every connection's task ends at its next turn, and with it what it held.
+        while all_closed.recv().await.is_some() {}
+        Drained { cut_off }
+    }
+}
+
+async fn serve(
+    gateway: Arc<Gateway>,
+    stream: TcpStream,
+    address: SocketAddr,
+    mut phase: watch::Receiver<Phase>,
+) {
+    // Without it small events wait for acknowledgements; where it fails they merely do that.
+    let _ = stream.set_nodelay(true);
+    let peer = Peer::new(address);
+    let limits = gateway.limits;
+    let io = StallGuard::new(stream, Arc::clone(&peer), limits.write_timeout);
+    let service = service_fn(move |request| {
+        let (gateway, peer) = (Arc::clone(&gateway), Arc::clone(&peer));
+        async move { Ok::<_, Infallible>(gateway.handle(request, peer).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_header_size(limits.header_bytes_max)
+        .max_buf_size(READ_BUFFER_BYTES_MAX)
+        .serve_connection(TokioIo::new(io), service);
+    let mut connection = pin!(connection);
+    let mut seen = Phase::Serving;
+    loop {
+        tokio::select! {
+            biased;
+            result = connection.as_mut() => {
+                if let Err(error) = result {
+                    tracing::debug!(client = %address, %error, "a connection ended early");
+                }
+                return;
+            }
+            now = phase.wait_for(|phase| *phase > seen) => {
+                seen = now.map_or(Phase::Aborting, |phase| *phase);
+                if seen == Phase::Aborting {
+                    return;
+                }
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
