@@ -19,9 +19,6 @@ use super::{
 };
 use crate::{fleet::Model, upstream::Payload};
 
-/// Most of an unknown model's name that is repeated in an error.
-const ASKED_CHARS_MAX: usize = 128;
-
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Call {
@@ -56,10 +53,7 @@ impl Call {
         let body = inbound::read(incoming, expects, &gateway.limits, &gateway.budget).await?;
         let facts = vllm::scan(dialect, &body.bytes)?;
         let Some((model, name)) = gateway.model(&facts.model) else {
-            return Err(GatewayError::UnknownModel {
-                asked: facts.model.chars().take(ASKED_CHARS_MAX).collect(),
-                known: gateway.names_listed(),
-            });
+            return Err(gateway.unknown_model(&facts.model));
         };
         let question = routed.then(|| question(gateway, &parts.headers, &facts, model, dialect));
         ledger.arrived(|info| {
@@ -91,11 +85,12 @@ fn question(
     dialect: Dialect,
 ) -> routing::Request {
     let owner = OwnerId::default();
-    let candidates = identity::candidates(headers, facts);
+    let ids = identity::ids(headers);
+    let candidates = identity::candidates(&ids, facts);
     routing::Request {
         owner,
         identity: Identity::of(&gateway.seed, owner, &model.name, &candidates),
-        pin: identity::pin(headers),
+        pin: ids.pin,
         steerable: dialect != Dialect::Responses
             || model
                 .responses_steerable
@@ -103,7 +98,7 @@ fn question(
         prompt_bytes: facts.prompt_bytes,
         shared_bytes: facts.shared_bytes,
         lineage: facts.lineage,
-        class: identity::class(headers),
+        class: identity::class(&ids),
     }
 }
 

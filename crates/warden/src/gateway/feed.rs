@@ -44,6 +44,8 @@ pub(super) struct Feed {
     held: BytesMut,
     broken: bool,
     begun: bool,
+    /// Known once the engine has ended the body.
+    end: Option<StreamEnd>,
     watchdog: Watchdog,
 }
 
@@ -64,6 +66,7 @@ impl Feed {
             held: BytesMut::new(),
             broken: false,
             begun: false,
+            end: None,
             watchdog,
         }
     }
@@ -71,6 +74,13 @@ impl Feed {
     /// Token usage, final once the reply is over.
     pub(super) fn usage(&self) -> Option<Usage> {
         self.tap.as_ref().and_then(ReplyTap::usage)
+    }
+
+    /// Whether something other than pings and comments has come.
+    pub(super) fn saw_first_event(&self) -> bool {
+        self.tap
+            .as_ref()
+            .map_or(self.begun, ReplyTap::saw_first_event)
     }
 
     /// Whether the engine has sent any byte of the body.
@@ -83,6 +93,9 @@ impl Feed {
         loop {
             if self.broken {
                 return Poll::Ready(Step::Broken(Break::Content));
+            }
+            if let Some(end) = self.end {
+                return Poll::Ready(Step::End(end));
             }
             let Poll::Ready(next) = self.reply.poll_data(cx) else {
                 let stalled = self.watchdog.poll_stalled(cx);
@@ -128,12 +141,15 @@ impl Feed {
             Some(tap) => tap.finish(),
             None => StreamEnd::Complete,
         };
-        match end {
-            StreamEnd::Cut => Step::Broken(Break::Content),
-            _ if self.held.is_empty() => Step::End(end),
-            // The reply's last bytes; the next call finds the end again, with nothing held.
-            _ => Step::Data(std::mem::take(&mut self.held).freeze()),
+        if end == StreamEnd::Cut {
+            return Step::Broken(Break::Content);
         }
+        self.end = Some(end);
+        if self.held.is_empty() {
+            return Step::End(end);
+        }
+        // Behind its end, and of no use to a client, but the engine's all the same.
+        Step::Data(std::mem::take(&mut self.held).freeze())
     }
 }
 

@@ -188,12 +188,10 @@ async fn hold(
     let streaming = is_event_stream(&head.headers);
     let mut opening = VecDeque::new();
     let mut bytes = 0;
-    if matches!(step, Step::Data(_)) {
-        ledger.first_byte(clock::now());
-    }
     loop {
         match step {
             Step::Data(chunk) => {
+                ledger.bytes(clock::now(), feed.saw_first_event());
                 bytes += chunk.len();
                 let full = bytes > gateway.limits.held_reply_bytes_max;
                 let flows = streaming || full || !call.share.grow(chunk.len());
@@ -219,6 +217,5 @@ async fn hold(
             Step::Broken(_) => return Err(Failure::Incomplete.verdict(gateway, &call)),
         }
         step = poll_fn(|cx| feed.poll_step(cx)).await;
-        ledger.progress(clock::now());
     }
 }

@@ -34,6 +34,7 @@ pub(super) struct Ledger {
     /// When the request was understood, and when it was first given a replica.
     understood: Time,
     placed: Option<Time>,
+    first_byte_told: bool,
     progress_told: Time,
     ended: bool,
 }
@@ -49,6 +50,7 @@ impl Ledger {
             ticket: None,
             routed: None,
             placed: None,
+            first_byte_told: false,
             progress_told: Time::default(),
             ended: false,
         }
@@ -95,18 +97,19 @@ impl Ledger {
         self.ticket.as_ref().map(|(_, ticket)| *ticket)
     }
 
-    /// The first bytes of the reply are about to leave.
-    pub(super) fn first_byte(&mut self, now: Time) {
-        self.progress_told = now;
-        self.observe(now, Event::FirstByte);
-        self.telemetry.record(RequestEvent::FirstByte(self.id, now));
-    }
-
-    /// More bytes came.
-    pub(super) fn progress(&mut self, now: Time) {
-        if now.since(self.progress_told) >= PROGRESS_EVERY {
+    /// Bytes of the reply came; `first_event` says whether any of them so far was more than a
+    /// ping or a comment.
+    pub(super) fn bytes(&mut self, now: Time, first_event: bool) {
+        if self.progress_told == Time::default() {
+            self.progress_told = now;
+            self.observe(now, Event::FirstByte);
+        } else if now.since(self.progress_told) >= PROGRESS_EVERY {
             self.progress_told = now;
             self.observe(now, Event::Progress);
+        }
+        if first_event && !self.first_byte_told {
+            self.first_byte_told = true;
+            self.telemetry.record(RequestEvent::FirstByte(self.id, now));
         }
     }
 

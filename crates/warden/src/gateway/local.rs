@@ -2,41 +2,35 @@
 
 use std::sync::PoisonError;
 
-use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
+use vllm::ModelCard;
 
 use super::{Gateway, body::Body, endpoint, error::GatewayError};
 use crate::fleet::{Model, ModelState};
 
 /// `GET /v1/models`: one object that both dialects read.
-pub(super) fn models(gateway: &Gateway) -> Response<Body> {
-    let data: Vec<Value> = gateway
-        .fleet
-        .models
-        .iter()
-        .flat_map(|model| names(model).map(|name| entry(model, name)))
+pub(super) fn models(gateway: &Gateway, query: Option<&str>) -> Response<Body> {
+    let models = gateway.fleet.models.iter();
+    let cards: Vec<ModelCard> = models
+        .flat_map(|model| names(model).map(|name| card(gateway, model, name)))
         .collect();
-    let id = |entry: Option<&Value>| entry.map_or(Value::Null, |entry| entry["id"].clone());
-    let body = json!({
-        "object": "list",
-        "has_more": false,
-        "first_id": id(data.first()),
-        "last_id": id(data.last()),
-        "data": data,
+    let limit = query.and_then(|query| {
+        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(key, _)| *key == "limit")?.1.parse().ok()
     });
-    respond(StatusCode::OK, &body)
+    respond(StatusCode::OK, vllm::models_body(&cards, limit))
 }
 
-/// `GET /v1/models/{id}`: a name that globs may match, too.
+/// `GET /v1/models/{id}`: a name that a glob matches is found, too.
 pub(super) fn model(gateway: &Gateway, path: &str) -> Result<Response<Body>, GatewayError> {
     let asked = endpoint::model_id(path);
     match gateway.model(&asked) {
-        Some((model, _)) => Ok(respond(StatusCode::OK, &entry(model, &asked))),
-        None => Err(GatewayError::UnknownModel {
-            known: gateway.names_listed(),
-            asked,
-        }),
+        Some((model, _)) => Ok(respond(
+            StatusCode::OK,
+            vllm::model_body(&card(gateway, model, &asked)),
+        )),
+        None => Err(gateway.unknown_model(&asked)),
     }
 }
 
@@ -52,9 +46,10 @@ pub(super) fn ready(gateway: &Gateway) -> Response<Body> {
         matches!(&*state, ModelState::Ready | ModelState::Degraded(_))
     });
     if serving {
-        return respond(StatusCode::OK, &json!({"ready": true}));
+        return respond(StatusCode::OK, br#"{"ready":true}"#.to_vec());
     }
-    let mut response = respond(StatusCode::SERVICE_UNAVAILABLE, &json!({"ready": false}));
+    let body = br#"{"ready":false}"#.to_vec();
+    let mut response = respond(StatusCode::SERVICE_UNAVAILABLE, body);
     let headers = response.headers_mut();
     headers.insert(header::RETRY_AFTER, HeaderValue::from_static("3"));
     response
@@ -75,37 +70,29 @@ pub(super) fn version(gateway: &Gateway) -> Response<Body> {
         })
         .collect();
     let body = json!({"version": env!("CARGO_PKG_VERSION"), "engines": engines});
-    respond(StatusCode::OK, &body)
+    respond(StatusCode::OK, body.to_string().into_bytes())
 }
 
 /// Names that a client can ask for as they stand: globs are none.
-pub(super) fn names(model: &Model) -> impl Iterator<Item = &str> {
+fn names(model: &Model) -> impl Iterator<Item = &str> {
     let aliases = model.aliases.iter().map(String::as_str);
     let plain = aliases.filter(|alias| !alias.ends_with('*') && *alias != model.name);
     std::iter::once(model.name.as_str()).chain(plain)
 }
 
-/// Both dialects' fields: `object`, `created`, `owned_by` for the one, `type`, `display_name`,
-/// `created_at` for the other.
-fn entry(model: &Model, id: &str) -> Value {
-    let max_model_len = *model
-        .max_model_len
-        .read()
-        .unwrap_or_else(PoisonError::into_inner);
-    json!({
-        "id": id,
-        "object": "model",
-        "created": 0,
-        "owned_by": "lm-warden",
-        "type": "model",
-        "display_name": model.name,
-        "created_at": "1970-01-01T00:00:00Z",
-        "max_model_len": max_model_len,
-    })
+fn card(gateway: &Gateway, model: &Model, id: &str) -> ModelCard {
+    ModelCard {
+        id: id.to_owned(),
+        created_s: gateway.started_s,
+        max_model_len: *model
+            .max_model_len
+            .read()
+            .unwrap_or_else(PoisonError::into_inner),
+    }
 }
 
-fn respond(status: StatusCode, body: &Value) -> Response<Body> {
-    let mut response = Response::new(Body::full(Bytes::from(body.to_string())));
+fn respond(status: StatusCode, body: Vec<u8>) -> Response<Body> {
+    let mut response = Response::new(Body::full(body));
     *response.status_mut() = status;
     response.headers_mut().insert(
         header::CONTENT_TYPE,

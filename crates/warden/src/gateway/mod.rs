@@ -65,6 +65,9 @@ use crate::{
     upstream::{Pool, PoolSettings},
 };
 
+/// Most that an error repeats of a model's name or a path that is not served here.
+const ASKED_CHARS_MAX: usize = 128;
+
 /// The proxy. One per process, shared by all connections.
 pub struct Gateway {
     fleet: Arc<Fleet>,
@@ -80,6 +83,8 @@ pub struct Gateway {
     /// Whose turn it is among the replicas, for calls that take no slot.
     turn: AtomicUsize,
     fallback: Fallback,
+    /// Epoch seconds of the start: `created` of every model.
+    started_s: i64,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -119,6 +124,7 @@ impl Gateway {
             ids: RequestIds::new()?,
             turn: AtomicUsize::new(0),
             fallback,
+            started_s: clock::epoch_s(clock::now()) as i64,
         })
     }
 
@@ -150,7 +156,7 @@ impl Gateway {
             Endpoint::Generate(_) | Endpoint::Pass(_) => {
                 return self.proxy(known, request, peer, stamp).await;
             }
-            Endpoint::Models => local::models(self),
+            Endpoint::Models => local::models(self, request.uri().query()),
             Endpoint::Model => match local::model(self, request.uri().path()) {
                 Ok(response) => response,
                 Err(error) => return error.response(dialect, &stamp),
@@ -169,7 +175,7 @@ impl Gateway {
             Err(request) => {
                 let path = request.uri().path();
                 let error = GatewayError::UnknownPath {
-                    path: path.chars().take(128).collect(),
+                    path: path.chars().take(ASKED_CHARS_MAX).collect(),
                 };
                 let stamp = Stamp::undecided(self.ids.next());
                 error.response(endpoint::dialect_of(path), &stamp)
@@ -241,14 +247,16 @@ impl Gateway {
         Some((&models[index], &self.names[index]))
     }
 
-    /// Every name that may be asked for, for an error's message.
-    fn names_listed(&self) -> String {
-        let mut names = Vec::new();
+    fn unknown_model(&self, asked: &str) -> GatewayError {
+        let mut known = Vec::new();
         for model in &self.fleet.models {
-            names.push(model.name.as_str());
-            names.extend(model.aliases.iter().map(String::as_str));
+            known.push(model.name.as_str());
+            known.extend(model.aliases.iter().map(String::as_str));
         }
-        names.join(", ")
+        GatewayError::UnknownModel {
+            asked: asked.chars().take(ASKED_CHARS_MAX).collect(),
+            known: known.join(", "),
+        }
     }
 }
 

@@ -112,7 +112,7 @@ impl Relay {
         }
         match ready!(self.feed.poll_step(cx)) {
             Step::Data(chunk) => {
-                self.ledger.progress(clock::now());
+                self.ledger.bytes(clock::now(), self.feed.saw_first_event());
                 Poll::Ready(Some(Ok(self.passing(chunk))))
             }
             Step::End(end) => {
