@@ -33,6 +33,13 @@ pub struct Point {
     pub requests: Option<u64>,
     /// Requests for which the engine reported no usage at all: they count in no token figure.
     pub unmeasured_requests: Option<u64>,
+    /// `prompt_tokens_cached` over the step's seconds. A request's tokens count in the step in which
+    /// it ended, and the step that is still filling has not had its whole length.
+    pub prompt_tokens_cached_per_s: Option<f64>,
+    /// `prompt_tokens_computed` over the step's seconds.
+    pub prompt_tokens_computed_per_s: Option<f64>,
+    /// `completion_tokens` over the step's seconds.
+    pub completion_tokens_per_s: Option<f64>,
     /// From a request's arrival to the first byte of its reply.
     pub ttfb_ms_p50: Option<f64>,
     /// 95th percentile of the same.

@@ -94,15 +94,19 @@ impl Figures {
         self.ttfb.merge(&other.ttfb);
     }
 
-    fn point(&self, t: f64) -> Point {
+    fn point(&self, step: u64, step_s: u64) -> Point {
         let some = |figure: u64| (self.requests > 0).then_some(figure);
+        let per_s = |figure: u64| some(figure).map(|figure| figure as f64 / step_s as f64);
         Point {
-            t,
+            t: (step * step_s) as f64,
             prompt_tokens_cached: some(self.cached),
             prompt_tokens_computed: some(self.computed),
             completion_tokens: some(self.completion),
             requests: some(self.requests),
             unmeasured_requests: some(self.unmeasured),
+            prompt_tokens_cached_per_s: per_s(self.cached),
+            prompt_tokens_computed_per_s: per_s(self.computed),
+            completion_tokens_per_s: per_s(self.completion),
             ttfb_ms_p50: self.ttfb.quantile_ms(0.5),
             ttfb_ms_p95: self.ttfb.quantile_ms(0.95),
         }
@@ -147,10 +151,10 @@ pub(super) fn points<'a>(
             all.merge(&bucket.figures);
         }
     }
-    let seconds = per_step * BUCKET.as_secs();
+    let step_s = per_step * BUCKET.as_secs();
     let points = (first..)
         .zip(&figures)
-        .map(|(step, figures)| figures.point((step * seconds) as f64))
+        .map(|(step, figures)| figures.point(step, step_s))
         .collect();
     (points, all.summary())
 }

@@ -215,6 +215,11 @@ fn cached_is_what_was_measured_and_a_gap_is_null() {
         ]
     );
     assert!((stats.points[0].t - 1_799_999_940.0).abs() < 1e-6);
+    assert_eq!(
+        stats.points[0].prompt_tokens_cached_per_s,
+        Some(75.0 / 60.0)
+    );
+    assert_eq!(stats.points[1].prompt_tokens_cached_per_s, None);
     let ttfb = stats.points[0].ttfb_ms_p50.unwrap();
     assert!((39.0..41.0).contains(&ttfb), "{ttfb}");
     assert_eq!(stats.points[1].ttfb_ms_p50, None);
