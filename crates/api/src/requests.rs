@@ -106,6 +106,8 @@ pub struct Score {
     pub available: bool,
     /// Whether its conversations' own tokens and this prompt fit its cache.
     pub fits: bool,
+    /// Requests that the warden had in flight there: what the spill threshold is compared with.
+    pub in_flight: u32,
     /// Requests running: the larger of the warden's own count and the engine's fresh figures.
     pub running: u32,
     /// Own tokens of its active conversations over its KV tokens; null where that is unknown.

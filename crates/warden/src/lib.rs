@@ -5,6 +5,7 @@
 pub mod clock;
 pub mod commands;
 pub mod config;
+pub mod fetch;
 pub mod fleet;
 pub mod gateway;
 pub mod operators;

@@ -1,5 +1,19 @@
 //! Models and their replicas: what is served, where it is reached, and how it is doing.
+//!
+//! `model` holds what all others share. `prober` asks every server how it is, once a second;
+//! `simulated` runs simulated engines as child processes. Both tell the model's router what they
+//! saw, and neither decides anything about routing.
 
+mod figures;
+mod health;
 mod model;
+mod prober;
+mod simulated;
+#[cfg(test)]
+mod tests;
+mod versions;
 
+pub use figures::Figures;
 pub use model::{Fleet, Model, ModelState, ReplicaTarget, RouterCell};
+pub use prober::watch;
+pub use simulated::{Simulator, run as run_simulated};

@@ -1,9 +1,18 @@
 //! One served model: its router, its replicas' addresses and its state. Shared by the gateway
 //! (which asks and observes), the prober (which observes) and the operators' API (which reads).
 
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, atomic::AtomicBool};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock,
+    atomic::{AtomicBool, Ordering},
+};
 
-use routing::Router;
+use routing::{Event, ReplicaIndex, ReplicaSpec, Router, Settings, Steering, Time};
+
+use super::{figures::Figures, health::Health};
+use crate::config;
+
+/// Conversations in one model's table, at most.
+const CONVERSATIONS_MAX: usize = 100_000;
 
 /// Where a replica is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,9 +52,7 @@ impl RouterCell {
     /// Locks it for one decision or observation.
     pub fn lock(&self) -> MutexGuard<'_, Router> {
         // A panic inside the router leaves a state that every later call can still work on.
-        self.0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -54,13 +61,14 @@ impl RouterCell {
 pub struct Model {
     /// What clients ask for.
     pub name: String,
-    /// The served names and aliases; an alias ending in `*` is a glob.
+    /// Other names it answers to; an alias ending in `*` is a glob.
     pub aliases: Vec<String>,
     /// Its router.
     pub router: RouterCell,
-    /// Replicas by index. Replaced when a simulated or supervised engine gets a new port.
+    /// Replicas by index; empty while a simulated engine has no port yet. Replaced when it gets a
+    /// new one.
     pub targets: RwLock<Arc<[ReplicaTarget]>>,
-    /// The engine's own name for the model, sent upstream; learned from `/v1/models`.
+    /// The engine's own name for the model, sent upstream; learned from `/v1/models`, empty before.
     pub engine_model: RwLock<String>,
     /// `max_model_len` from `/v1/models`, once known.
     pub max_model_len: RwLock<Option<u64>>,
@@ -72,6 +80,14 @@ pub struct Model {
     pub engine_key: Option<String>,
     /// State for people and for 503 messages.
     pub state: RwLock<ModelState>,
+    /// Who runs the engine.
+    pub kind: api::EngineKind,
+    /// Stable names of the replicas, by index: homes are kept under them.
+    pub replica_ids: Vec<String>,
+    /// What the engine's metrics say, by replica.
+    pub figures: Mutex<Vec<Figures>>,
+    /// What the prober and the supervisor last saw.
+    pub(super) health: Mutex<Health>,
 }
 
 /// All models.
@@ -79,4 +95,209 @@ pub struct Model {
 pub struct Fleet {
     /// In the order of the configuration.
     pub models: Vec<Arc<Model>>,
+}
+
+impl Fleet {
+    /// The models of a configuration, none of them reached yet.
+    pub fn new(config: &config::Config, now: Time) -> Self {
+        let models = config.models.iter();
+        Self {
+            models: models
+                .map(|model| Arc::new(Model::new(model, now)))
+                .collect(),
+        }
+    }
+
+    /// The model that is configured under exactly this name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Model>> {
+        self.models.iter().find(|model| model.name == name)
+    }
+}
+
+impl Model {
+    /// A model as configured, before anything is known of its engine.
+    pub fn new(config: &config::Model, now: Time) -> Self {
+        let Layout {
+            targets,
+            ids,
+            steering,
+            max_num_seqs,
+            key,
+        } = Layout::of(&config.engine);
+        let settings = Settings {
+            affinity: config.routing.affinity,
+            spill_threshold: threshold(config.routing.spill_threshold),
+            max_num_seqs,
+            steering,
+            session_idle: config.routing.session_idle,
+            conversations_max: CONVERSATIONS_MAX,
+        };
+        let specs = ids.iter().map(|id| ReplicaSpec {
+            id: id.clone(),
+            kv_tokens: None,
+        });
+        let mut router = Router::new(settings, specs.collect(), now);
+        let simulated = matches!(config.engine, config::Engine::Simulated(_));
+        if simulated {
+            // Out until its process has told its port.
+            for replica in (0..ids.len()).map(|replica| ReplicaIndex(replica as u16)) {
+                router.observe(now, Event::ConnectFailed(replica));
+            }
+        }
+        Self {
+            name: config.name.clone(),
+            aliases: config.aliases.clone(),
+            router: RouterCell::new(router),
+            targets: RwLock::new(targets.into()),
+            engine_model: RwLock::default(),
+            max_model_len: RwLock::default(),
+            engine_version: RwLock::default(),
+            responses_steerable: AtomicBool::new(steering == Steering::Urls),
+            engine_key: key,
+            state: RwLock::new(ModelState::Loading("waiting for the engine".to_owned())),
+            kind: if simulated {
+                api::EngineKind::Simulated
+            } else {
+                api::EngineKind::Attached
+            },
+            figures: Mutex::new(vec![Figures::default(); ids.len()]),
+            health: Mutex::new(Health::new(ids.len(), simulated)),
+            replica_ids: ids,
+        }
+    }
+
+    /// Where the replicas are reached, by index.
+    pub fn targets(&self) -> Arc<[ReplicaTarget]> {
+        Arc::clone(&self.targets.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// All replicas, by index.
+    pub fn replicas(&self) -> impl Iterator<Item = ReplicaIndex> + use<> {
+        (0..self.replica_ids.len()).map(|replica| ReplicaIndex(replica as u16))
+    }
+
+    /// Tells the router the same of several replicas.
+    pub(super) fn observe_all(
+        &self,
+        now: Time,
+        replicas: impl IntoIterator<Item = ReplicaIndex>,
+        event: fn(ReplicaIndex) -> Event,
+    ) {
+        let mut router = self.router.lock();
+        for replica in replicas {
+            router.observe(now, event(replica));
+        }
+    }
+
+    /// State as last seen.
+    pub fn state(&self) -> ModelState {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.clone()
+    }
+
+    /// What the engine's metrics say, by replica.
+    pub fn figures(&self) -> MutexGuard<'_, Vec<Figures>> {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of the engine's version, which decides whether `/v1/responses` can be steered.
+    pub(super) fn set_version(&self, version: String, steering: Steering) {
+        let steerable = steering == Steering::Urls || vllm::responses_steerable(&version);
+        self.responses_steerable.store(steerable, Ordering::Relaxed);
+        *self
+            .engine_version
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Some(version);
+    }
+
+    /// Takes note of the engine's name for the model and of its longest context.
+    pub(super) fn set_served(&self, name: String, max_model_len: Option<u64>) {
+        *self
+            .engine_model
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = name;
+        *self
+            .max_model_len
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = max_model_len;
+    }
+
+    /// New addresses of the replicas.
+    pub(super) fn set_targets(&self, targets: Vec<ReplicaTarget>) {
+        *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets.into();
+    }
+}
+
+/// What the router calls a threshold.
+pub(crate) fn threshold(set: api::SetThreshold) -> Option<u32> {
+    match set {
+        api::SetThreshold::Requests(requests) => Some(requests),
+        api::SetThreshold::Word(api::AutoWord::Auto) => None,
+    }
+}
+
+/// How an engine's replicas are addressed.
+struct Layout {
+    targets: Vec<ReplicaTarget>,
+    ids: Vec<String>,
+    steering: Steering,
+    max_num_seqs: u32,
+    key: Option<String>,
+}
+
+impl Layout {
+    fn of(engine: &config::Engine) -> Self {
+        match engine {
+            config::Engine::Simulated(engine) => Self {
+                targets: Vec::new(),
+                ids: (0..engine.data_parallel_size)
+                    .map(|rank| format!("rank:{rank}"))
+                    .collect(),
+                steering: Steering::Ranks,
+                max_num_seqs: engine.max_num_seqs,
+                key: None,
+            },
+            config::Engine::Attached(engine) => {
+                let (targets, ids, steering) = match &engine.replicas {
+                    config::Replicas::Ranks {
+                        url,
+                        data_parallel_size,
+                    } => (
+                        rank_targets(url, usize::from(*data_parallel_size)),
+                        (0..*data_parallel_size)
+                            .map(|rank| format!("{url} rank:{rank}"))
+                            .collect(),
+                        Steering::Ranks,
+                    ),
+                    config::Replicas::Urls { urls } => {
+                        let target = |url: &String| ReplicaTarget {
+                            url: url.clone(),
+                            rank: None,
+                        };
+                        (
+                            urls.iter().map(target).collect(),
+                            urls.clone(),
+                            Steering::Urls,
+                        )
+                    }
+                };
+                Self {
+                    targets,
+                    ids,
+                    steering,
+                    max_num_seqs: engine.max_num_seqs,
+                    key: engine.api_key.as_ref().map(|key| key.0.clone()),
+                }
+            }
+        }
+    }
+}
+
+/// Ranks behind one server.
+pub(super) fn rank_targets(url: &str, ranks: usize) -> Vec<ReplicaTarget> {
+    let target = |rank| ReplicaTarget {
+        url: url.to_owned(),
+        rank: Some(rank as u32),
+    };
+    (0..ranks).map(target).collect()
 }

@@ -42,6 +42,7 @@ fn decision(route: Route, replica: Option<u16>, reason: Reason) -> Decision {
         replica: ReplicaIndex(replica),
         available: true,
         fits: true,
+        in_flight: 1,
         running,
         cache_fill: None,
         conversations: 0,

@@ -42,6 +42,7 @@ pub(super) fn score(score: &Score) -> api::Score {
         replica: score.replica.0,
         available: score.available,
         fits: score.fits,
+        in_flight: score.in_flight,
         running: score.running,
         cache_fill: score.cache_fill.map(f64::from),
         conversations: score.conversations,

@@ -1,0 +1,147 @@
+//! A small HTTP client for the warden's own questions: probes, scrapes, and the commands that ask a
+//! running warden. Bounded in time and in what it reads; the gateway's way to the engine is
+//! `upstream`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+
+/// Below the 5 s after which vLLM closes idle connections.
+const POOL_IDLE: Duration = Duration::from_secs(3);
+
+/// The client.
+#[derive(Debug, Clone)]
+pub struct Fetch {
+    client: Client<HttpConnector, Full<Bytes>>,
+    timeout: Duration,
+    body_bytes_max: usize,
+    authorization: Option<HeaderValue>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// No connection: nobody listens, or the host is unknown.
+    #[error("{url} cannot be reached ({reason})")]
+    Connect {
+        /// What was asked.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// No answer in time.
+    #[error("{url} did not answer within {} s", timeout.as_secs_f64())]
+    Timeout {
+        /// What was asked.
+        url: String,
+        /// How long it was given.
+        timeout: Duration,
+    },
+    /// The answer broke off, or is larger than it may be.
+    #[error("{url} broke off its answer ({reason})")]
+    Broken {
+        /// What was asked.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// An answer that is no success.
+    #[error("{url} answered {status}")]
+    Status {
+        /// What was asked.
+        url: String,
+        /// The status.
+        status: StatusCode,
+        /// The body.
+        body: Bytes,
+    },
+}
+
+impl Fetch {
+    /// A client that waits and reads at most so much, with this key as bearer token.
+    pub fn new(timeout: Duration, body_bytes_max: usize, key: Option<&str>) -> Self {
+        let authorization = key.and_then(|key| {
+            let mut value = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
+            value.set_sensitive(true);
+            Some(value)
+        });
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(timeout));
+        connector.set_nodelay(true);
+        Self {
+            client: Client::builder(TokioExecutor::new())
+                .pool_idle_timeout(POOL_IDLE)
+                .pool_timer(hyper_util::rt::TokioTimer::new())
+                .build(connector),
+            timeout,
+            body_bytes_max,
+            authorization,
+        }
+    }
+
+    /// The body of a successful `GET`.
+    pub async fn get(&self, base_url: &str, path: &str) -> Result<Bytes, FetchError> {
+        let url = format!("{base_url}{path}");
+        match tokio::time::timeout(self.timeout, self.ask(&url)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(FetchError::Timeout {
+                url,
+                timeout: self.timeout,
+            }),
+        }
+    }
+
+    async fn ask(&self, url: &str) -> Result<Bytes, FetchError> {
+        let broken = |error: &dyn std::error::Error| FetchError::Broken {
+            url: url.to_owned(),
+            reason: deepest(error),
+        };
+        let mut request = Request::get(url)
+            .body(Full::default())
+            .map_err(|error| broken(&error))?;
+        if let Some(authorization) = &self.authorization {
+            let headers = request.headers_mut();
+            headers.insert(header::AUTHORIZATION, authorization.clone());
+        }
+        let response = self.client.request(request).await.map_err(|error| {
+            if error.is_connect() {
+                FetchError::Connect {
+                    url: url.to_owned(),
+                    reason: deepest(&error),
+                }
+            } else {
+                broken(&error)
+            }
+        })?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), self.body_bytes_max);
+        let body = body
+            .collect()
+            .await
+            .map_err(|error| broken(&*error))?
+            .to_bytes();
+        if !status.is_success() {
+            return Err(FetchError::Status {
+                url: url.to_owned(),
+                status,
+                body,
+            });
+        }
+        Ok(body)
+    }
+}
+
+/// The error at the bottom, which says what happened; those above it say only where.
+fn deepest(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}

@@ -1,0 +1,201 @@
+//! Asks every server once a second how it is (`/health`) and what it counts (`/metrics`), and tells
+//! the router.
+//!
+//! A refused connection is told as a failed connect, which may take the last replica out; a slow or
+//! bad answer only as a failed probe, since a busy server answers slowly too. What the engine tells
+//! of itself (version, model) is asked when it was not reached before or is another process now.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use routing::{Event, ReplicaIndex, Steering};
+use tokio::time::{Instant, MissedTickBehavior};
+use vllm::Scrape;
+
+use super::{Model, versions};
+use crate::{
+    clock,
+    fetch::{Fetch, FetchError},
+    telemetry::Telemetry,
+};
+
+/// From one look to the next.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How long an answer may take. vLLM answers from its API server's event loop, which tokenises
+/// long prompts in between.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Largest answer: 256 ranks' metrics are about 10 MB.
+const BODY_BYTES_MAX: usize = 16 << 20;
+
+/// One server and the replicas behind it.
+#[derive(Debug)]
+struct Server {
+    model: Arc<Model>,
+    telemetry: Arc<Telemetry>,
+    fetch: Fetch,
+    replicas: Vec<ReplicaIndex>,
+    steering: Steering,
+    /// `process_start_time_seconds` of the last scrape.
+    started_s: Option<f64>,
+    /// Whether version and model were told by this process.
+    introduced: bool,
+}
+
+/// Watches all servers of a model, until it is dropped.
+pub async fn watch(model: Arc<Model>, telemetry: Arc<Telemetry>) {
+    let steering = model.router.lock().settings().steering;
+    let groups: Vec<Vec<ReplicaIndex>> = match steering {
+        Steering::Ranks => vec![model.replicas().collect()],
+        Steering::Urls => model.replicas().map(|replica| vec![replica]).collect(),
+    };
+    let mut servers = tokio::task::JoinSet::new();
+    for replicas in groups {
+        let server = Server {
+            model: Arc::clone(&model),
+            telemetry: Arc::clone(&telemetry),
+            fetch: Fetch::new(TIMEOUT, BODY_BYTES_MAX, model.engine_key.as_deref()),
+            replicas,
+            steering,
+            started_s: None,
+            introduced: false,
+        };
+        servers.spawn(server.run());
+    }
+    while servers.join_next().await.is_some() {}
+}
+
+impl Server {
+    async fn run(mut self) {
+        let mut ticks = tokio::time::interval_at(Instant::now(), INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.look().await;
+        }
+    }
+
+    async fn look(&mut self) {
+        let targets = self.model.targets();
+        let Some(target) = self
+            .replicas
+            .first()
+            .and_then(|replica| targets.get(usize::from(replica.0)))
+        else {
+            return; // a simulated engine that has no port yet
+        };
+        let url = target.url.as_str();
+        let (health, metrics) = tokio::join!(
+            self.fetch.get(url, "/health"),
+            self.fetch.get(url, "/metrics")
+        );
+        self.probed(health.map(|_| ()));
+        let mut changed = match metrics {
+            Ok(body) => self.scraped(&vllm::parse_metrics(&body)),
+            Err(_) => false,
+        };
+        if !self.introduced {
+            let (version, models) = tokio::join!(
+                self.fetch.get(url, "/version"),
+                self.fetch.get(url, "/v1/models")
+            );
+            changed |= self.introduce(version.ok(), models.ok());
+        }
+        changed |= self.model.refresh_state(clock::now());
+        if changed {
+            self.telemetry.changes().model(&self.model.name);
+        }
+    }
+
+    fn probed(&mut self, answer: Result<(), FetchError>) {
+        let event = match &answer {
+            Ok(()) => Event::ProbeSucceeded,
+            Err(FetchError::Connect { .. }) => Event::ConnectFailed,
+            Err(_) => Event::ProbeFailed,
+        };
+        let answer = answer.map_err(|error| error.to_string());
+        self.model
+            .observe_all(clock::now(), self.replicas.iter().copied(), event);
+        for replica in &self.replicas {
+            let answer = answer.as_ref().copied().map_err(String::as_str);
+            self.model.answered(usize::from(replica.0), answer);
+        }
+        if answer.is_err() {
+            self.introduced = false;
+        }
+    }
+
+    /// True where the figures differ from those before.
+    fn scraped(&mut self, scrape: &Scrape) -> bool {
+        let now = clock::now();
+        let started_s = scrape.process_start_time_s;
+        let mut restarted = self.started_s.zip(started_s).is_some_and(|(before, now)| {
+            // The same number, printed twice.
+            before.to_bits() != now.to_bits()
+        });
+        self.started_s = started_s.or(self.started_s);
+        let mut differs = false;
+        let mut events = Vec::new();
+        let mut figures = self.model.figures();
+        for replica in &self.replicas {
+            let Some(metrics) = engine_of(scrape, self.steering, *replica) else {
+                continue;
+            };
+            let figures = &mut figures[usize::from(replica.0)];
+            differs |= figures.latest != metrics;
+            if metrics.kv_tokens != figures.latest.kv_tokens
+                && let Some(kv_tokens) = metrics.kv_tokens
+            {
+                events.push(Event::KvTokens(*replica, kv_tokens));
+            }
+            restarted |= figures.scraped(now, metrics);
+            events.extend(
+                figures
+                    .gauges()
+                    .map(|gauges| Event::Scraped(*replica, gauges)),
+            );
+        }
+        drop(figures);
+        if restarted {
+            tracing::warn!(
+                model = %self.model.name,
+                replicas = ?self.replicas,
+                "another engine process answers: its cache is cold"
+            );
+            self.introduced = false;
+            let replicas = self.replicas.iter().copied();
+            self.model
+                .observe_all(now, replicas, Event::EngineRestarted);
+        }
+        let mut router = self.model.router.lock();
+        for event in events {
+            router.observe(now, event);
+        }
+        differs
+    }
+
+    fn introduce(&mut self, version: Option<Bytes>, models: Option<Bytes>) -> bool {
+        let version = version.and_then(|body| versions::version(&body));
+        let served = models.and_then(|body| versions::served(&body, &self.model.name));
+        self.introduced = served.is_some();
+        let changed = version.is_some() || served.is_some();
+        if let Some(version) = version {
+            self.model.set_version(version, self.steering);
+        }
+        if let Some(served) = served {
+            self.model.set_served(served.id, served.max_model_len);
+        }
+        changed
+    }
+}
+
+/// One replica's part of a scrape: its rank's, or where the URL is the replica, its only one.
+fn engine_of(
+    scrape: &Scrape,
+    steering: Steering,
+    replica: ReplicaIndex,
+) -> Option<vllm::EngineMetrics> {
+    match steering {
+        Steering::Ranks => scrape.engines.get(&u32::from(replica.0)).copied(),
+        Steering::Urls => scrape.engines.values().next().copied(),
+    }
+}
