@@ -10,5 +10,6 @@ pub mod fleet;
 pub mod gateway;
 pub mod operators;
 pub mod serve;
+pub mod supervisor;
 pub mod telemetry;
 pub mod upstream;
