@@ -182,8 +182,8 @@ pub enum Effect {
 pub fn step(state: State, now: Time, event: &Event, limits: &Limits) -> (State, Vec<Effect>) {
     match event {
         Event::Start => start(state, now),
-        Event::Stop => stop(state, now, Then::Stop),
-        Event::Restart => stop(state, now, Then::Start),
+        Event::Stop => stop(&state, now, Then::Stop),
+        Event::Restart => stop(&state, now, Then::Start),
         Event::Adopted => (
             State::Starting {
                 since: now,
@@ -256,8 +256,8 @@ fn start(state: State, now: Time) -> (State, Vec<Effect>) {
     }
 }
 
-fn stop(state: State, now: Time, then: Then) -> (State, Vec<Effect>) {
-    match state {
+fn stop(state: &State, now: Time, then: Then) -> (State, Vec<Effect>) {
+    match *state {
         State::Serving { .. } => (State::Draining { since: now, then }, vec![Effect::Drain]),
         // Nothing is in flight on an engine that does not serve yet.
         State::Starting { .. } => terminate(now, then, 0),
