@@ -6,5 +6,10 @@
 #![deny(clippy::iter_over_hash_type)]
 
 pub mod check_trace;
+pub mod fleet;
+pub mod policy;
 pub mod profile;
+pub mod random;
+pub mod run;
 pub mod scheduler;
+pub mod workload;

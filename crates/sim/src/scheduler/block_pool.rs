@@ -22,7 +22,7 @@ pub(super) const UNHASHED: BlockHash = 0;
 const NONE: BlockId = BlockId::MAX;
 
 /// Block hashes are uniform already: hashing them again would only cost time.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Identity(u64);
 
 impl Hasher for Identity {
@@ -58,7 +58,7 @@ struct Block {
 }
 
 /// All blocks of one replica.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct BlockPool {
     blocks: Vec<Block>,
     free_first: BlockId,

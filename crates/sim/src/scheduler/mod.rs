@@ -80,8 +80,23 @@ pub struct Counters {
     pub preemptions: u64,
 }
 
+impl Counters {
+    /// What was added since an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            prefix_cache_queries: self.prefix_cache_queries - earlier.prefix_cache_queries,
+            prefix_cache_hits: self.prefix_cache_hits - earlier.prefix_cache_hits,
+            prompt_tokens: self.prompt_tokens - earlier.prompt_tokens,
+            prompt_tokens_cached: self.prompt_tokens_cached - earlier.prompt_tokens_cached,
+            generation_tokens: self.generation_tokens - earlier.generation_tokens,
+            preemptions: self.preemptions - earlier.preemptions,
+        }
+    }
+}
+
 /// The scheduler and its block pool.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Scheduler {
     config: SchedulerConfig,
     pool: BlockPool,

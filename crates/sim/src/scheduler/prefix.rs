@@ -7,7 +7,7 @@ use super::block_pool::{BlockHash, UNHASHED};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The hashes of all blocks that a growing list of tokens has filled.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct PrefixHashes {
     hashes: Vec<BlockHash>,
 }

@@ -17,7 +17,7 @@ pub(super) struct Hit {
 }
 
 /// A request from its arrival to its end.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Request {
     pub(super) id: RequestId,
     /// Prompt, then the outputs that have come back.
@@ -72,7 +72,7 @@ impl Request {
 }
 
 /// All requests, in reused slots, and where each id is.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Requests {
     slots: Vec<Option<Request>>,
     vacant: Vec<Slot>,

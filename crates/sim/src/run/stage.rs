@@ -1,0 +1,368 @@
+//! The event loop of one stage.
+
+use super::client::{Client, InFlight};
+use super::record::{Outcome, Poll};
+use super::{Arrivals, Stage, StageError};
+use crate::fleet::Fleet;
+use crate::policy::{Ask, Policy};
+use crate::random::Random;
+use crate::scheduler::{Counters, RequestId, Step};
+use crate::workload::{Place, Workload};
+use routing::Usage;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Polls of gauges are this far apart, as the gateway's scrapes are.
+const POLL_US: u64 = 1_000_000;
+/// Clients start within this time of each other.
+const START_SPREAD_US: u64 = 200_000;
+/// Bits of a request's id that name its client.
+const CLIENT_BITS: u32 = 24;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A session arrives on its own.
+    SessionArrives,
+    /// A client sends its next turn.
+    Send(u32),
+    /// The request is at the gateway.
+    Arrive(u32),
+    /// A replica's running step ends.
+    StepEnds(usize),
+    /// Gauges are polled.
+    Poll,
+}
+
+/// Runs one stage to its end, turns in flight included, and checks the law of conservation.
+pub fn run_stage(
+    fleet: &mut Fleet,
+    policy: &mut Policy,
+    workload: &Workload,
+    stage: &Stage,
+) -> Result<Outcome, StageError> {
+    let mut run = Run::new(fleet, policy, workload, *stage);
+    run.start();
+    while let Some(Reverse((at_us, _, event))) = run.events.pop() {
+        run.close_window_before(at_us);
+        run.fleet.now_us = at_us;
+        match event {
+            Event::SessionArrives => run.session_arrives(),
+            Event::Send(client) => run.send(client),
+            Event::Arrive(client) => run.arrive(client)?,
+            Event::StepEnds(replica) => run.step_ends(replica),
+            Event::Poll => run.poll(),
+        }
+        if run.active == 0 && at_us >= run.outcome.end_us {
+            break;
+        }
+    }
+    assert_eq!(run.active, 0, "every turn ends");
+    run.outcome.assert_time_is_conserved();
+    Ok(run.outcome)
+}
+
+struct Run<'a> {
+    fleet: &'a mut Fleet,
+    policy: &'a mut Policy,
+    workload: &'a Workload,
+    stage: Stage,
+    random: Random,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    scheduled: u64,
+    clients: Vec<Client>,
+    /// Clients that have not stopped.
+    active: usize,
+    outputs: Vec<(RequestId, u32, bool)>,
+    counters_at_start: Counters,
+    window_is_open: bool,
+    outcome: Outcome,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        fleet: &'a mut Fleet,
+        policy: &'a mut Policy,
+        workload: &'a Workload,
+        stage: Stage,
+    ) -> Self {
+        let start_us = fleet.now_us;
+        let outcome = Outcome {
+            start_us,
+            end_us: start_us + (stage.window_s * 1e6) as u64,
+            turns: Vec::new(),
+            polls: Vec::new(),
+            counters: Counters::default(),
+            clients: match stage.arrivals {
+                Arrivals::Closed { sessions } => Some(sessions),
+                Arrivals::Rate { .. } => None,
+            },
+            thinking_us: 0,
+            steps: 0,
+        };
+        Self {
+            counters_at_start: fleet.counters(),
+            fleet,
+            policy,
+            workload,
+            random: Random::at(stage.chance_seed, &[u64::from(stage.level)]),
+            stage,
+            events: BinaryHeap::new(),
+            scheduled: 0,
+            clients: Vec::new(),
+            active: 0,
+            outputs: Vec::new(),
+            window_is_open: true,
+            outcome,
+        }
+    }
+
+    fn at(&mut self, at_us: u64, event: Event) {
+        self.scheduled += 1;
+        self.events.push(Reverse((at_us, self.scheduled, event)));
+    }
+
+    fn start(&mut self) {
+        let now_us = self.fleet.now_us;
+        self.at(now_us, Event::Poll);
+        match self.stage.arrivals {
+            Arrivals::Closed { sessions } => {
+                for _ in 0..sessions {
+                    let spread_us = self.random.below(START_SPREAD_US);
+                    self.add_client(spread_us);
+                }
+            }
+            Arrivals::Rate { .. } => self.next_arrival(),
+        }
+    }
+
+    fn add_client(&mut self, delay_us: u64) {
+        let client = self.clients.len() as u32;
+        let session = self
+            .workload
+            .session(self.stage.prompt_seed, self.place(client, 0));
+        let first_us = self.fleet.now_us + delay_us + session.turns[0].think_us;
+        self.clients.push(Client::new(session, self.fleet.now_us));
+        self.active += 1;
+        self.at(first_us, Event::Send(client));
+    }
+
+    fn place(&self, client: u32, number: u32) -> Place {
+        Place {
+            level: self.stage.level,
+            client,
+            number,
+        }
+    }
+
+    fn next_arrival(&mut self) {
+        let Arrivals::Rate { sessions_per_hour } = self.stage.arrivals else {
+            return;
+        };
+        let gap_s = -(1.0 - self.random.unit()).ln() * 3600.0 / sessions_per_hour;
+        let at_us = self.fleet.now_us + (gap_s * 1e6) as u64;
+        if at_us < self.outcome.end_us {
+            self.at(at_us, Event::SessionArrives);
+        }
+    }
+
+    fn session_arrives(&mut self) {
+        self.add_client(0);
+        self.next_arrival();
+    }
+
+    fn send(&mut self, client: u32) {
+        let now_us = self.fleet.now_us;
+        let at = &mut self.clients[client as usize];
+        let thought_us = self.outcome.inside(at.idle_since_us, now_us);
+        self.outcome.thinking_us += thought_us;
+        if now_us >= self.outcome.end_us {
+            self.active -= 1;
+            return;
+        }
+        at.sent_us = now_us;
+        self.at(now_us + self.half_trip_us(), Event::Arrive(client));
+    }
+
+    fn half_trip_us(&self) -> u64 {
+        (self.stage.round_trip_ms * 500.0) as u64
+    }
+
+    fn arrive(&mut self, client: u32) -> Result<(), StageError> {
+        let at = &mut self.clients[client as usize];
+        let turn = at.turn();
+        let shared_tokens = at.session.shared_tokens;
+        let known_before = at.conversation.len().min(turn.kept_tokens);
+        let prompt = at.conversation.prompt(&turn);
+        let prompt_tokens = prompt.len() as u32;
+        let own_known_tokens = known_before.saturating_sub(shared_tokens);
+        self.check_fits(prompt_tokens + turn.output_tokens)?;
+
+        let at = &self.clients[client as usize];
+        let (session, last_replica) = (at.session.id, at.last_replica);
+        let ask = Ask {
+            session,
+            prompt_tokens,
+            shared_tokens,
+        };
+        let choice = self.policy.choose(&ask, self.fleet, &mut self.random);
+        let (replica, balanced) = if let Some(replica) = choice.replica {
+            (replica, None)
+        } else {
+            let chosen = self
+                .fleet
+                .balancer
+                .choose(&self.fleet.replicas, &mut self.random);
+            (chosen.1, Some(chosen))
+        };
+        let id = RequestId(self.fleet.next_request << CLIENT_BITS | u64::from(client));
+        self.fleet.next_request += 1;
+        self.clients[client as usize].request = Some(InFlight {
+            id,
+            choice,
+            balanced,
+            replica,
+            stayed: choice.stayed.or(last_replica.map(|last| last == replica)),
+            prompt_tokens,
+            own_known_tokens,
+            cached_tokens: 0,
+            sampled: 0,
+            first_byte_us: 0,
+        });
+        // An engine cannot foresee a stop token: to it the answer could go on.
+        let output_max = if turn.stops {
+            u32::MAX / 2
+        } else {
+            turn.output_tokens
+        };
+        self.fleet.replicas[replica]
+            .scheduler
+            .add(id, prompt, output_max);
+        self.advance(replica);
+        Ok(())
+    }
+
+    fn check_fits(&self, tokens: u32) -> Result<(), StageError> {
+        let profile = &self.fleet.profile;
+        let usable = self.fleet.replicas[0].scheduler.can_ever_fit(tokens);
+        if usable {
+            return Ok(());
+        }
+        Err(StageError::NeverFits {
+            tokens,
+            kv_tokens: profile.kv_tokens,
+            max_model_len: profile.max_model_len,
+        })
+    }
+
+    fn advance(&mut self, replica: usize) {
+        let fleet = &mut *self.fleet;
+        if let Some(step_ms) = fleet.replicas[replica].advance(&fleet.profile) {
+            let ends_us = fleet.now_us + ((step_ms * 1000.0) as u64).max(1);
+            self.outcome.steps += 1;
+            self.at(ends_us, Event::StepEnds(replica));
+        }
+    }
+
+    fn step_ends(&mut self, replica: usize) {
+        let step = self.fleet.replicas[replica].end_step();
+        self.sample(replica, &step);
+        let outputs = std::mem::take(&mut self.outputs);
+        let finished = self.fleet.replicas[replica]
+            .scheduler
+            .complete(&step, &outputs);
+        self.outputs = outputs;
+        for id in finished {
+            self.turn_ends(client_of(id));
+        }
+        self.advance(replica);
+    }
+
+    /// Collects the step's outputs; first tokens are seen by the client half a round trip later.
+    fn sample(&mut self, replica: usize, step: &Step) {
+        self.outputs.clear();
+        let now_us = self.fleet.now_us;
+        let seen_us = now_us + self.half_trip_us();
+        for scheduled in step.scheduled.iter().filter(|scheduled| scheduled.samples) {
+            let client = &mut self.clients[client_of(scheduled.id) as usize];
+            let turn_outputs = client.turn_outputs();
+            let Some(request) = client.request.as_mut().filter(|r| r.id == scheduled.id) else {
+                continue;
+            };
+            if request.sampled == 0 {
+                let scheduler = &self.fleet.replicas[replica].scheduler;
+                request.cached_tokens = scheduler.cached_tokens(request.id).unwrap_or(0);
+                request.first_byte_us = seen_us;
+                self.policy.first_byte(&request.choice, now_us);
+            }
+            request.sampled += 1;
+            let stops = turn_outputs.is_some_and(|count| request.sampled >= count);
+            let token = client.conversation.next_token();
+            client.conversation.append(token);
+            self.outputs.push((scheduled.id, token, stops));
+        }
+    }
+
+    fn turn_ends(&mut self, index: u32) {
+        let now_us = self.fleet.now_us;
+        let end_us = now_us + self.half_trip_us();
+        let client = &mut self.clients[index as usize];
+        let request = client.request.take().expect("its request was in flight");
+        if let Some((server, rank)) = request.balanced {
+            self.fleet.balancer.ended(server, rank);
+        }
+        let usage = Usage {
+            prompt_tokens: u64::from(request.prompt_tokens),
+            cached_tokens: Some(u64::from(request.cached_tokens)),
+            completion_tokens: u64::from(request.sampled),
+        };
+        self.policy.finished(&request.choice, usage, now_us);
+        self.outcome
+            .turns
+            .push(client.end_turn(index, &request, end_us));
+        if client.is_over() {
+            if let Arrivals::Rate { .. } = self.stage.arrivals {
+                self.active -= 1;
+                return;
+            }
+            let number = client.number + 1;
+            let place = Place {
+                level: self.stage.level,
+                client: index,
+                number,
+            };
+            client.begin(self.workload.session(self.stage.prompt_seed, place));
+        }
+        let next_us = end_us + client.turn().think_us;
+        self.at(next_us, Event::Send(index));
+    }
+
+    fn poll(&mut self) {
+        let now_us = self.fleet.now_us;
+        self.policy.scraped(self.fleet);
+        if now_us < self.outcome.end_us {
+            let fills = self
+                .fleet
+                .replicas
+                .iter()
+                .map(|r| r.scheduler.kv_cache_usage());
+            self.outcome.polls.push(Poll {
+                at_us: now_us,
+                busy: self.fleet.busy(),
+                kv_cache_usage_max: fills.fold(0.0, f64::max),
+            });
+        }
+        self.at(now_us + POLL_US, Event::Poll);
+    }
+
+    /// Reads the engines' counters at the end of the window, before the first event behind it.
+    fn close_window_before(&mut self, at_us: u64) {
+        if self.window_is_open && at_us >= self.outcome.end_us {
+            self.window_is_open = false;
+            self.outcome.counters = self.fleet.counters().since(&self.counters_at_start);
+        }
+    }
+}
+
+fn client_of(id: RequestId) -> u32 {
+    (id.0 & ((1 << CLIENT_BITS) - 1)) as u32
+}
