@@ -64,11 +64,11 @@ tree: ## No machine's paths, registry hosts, conflict marks or large files in th
 ##@ End to end
 
 .PHONY: e2e-sdk
-e2e-sdk: build ## The Python SDKs of Anthropic and OpenAI against a running service
+e2e-sdk: debug-build ## The Python SDKs of Anthropic and OpenAI against a running service
 	scripts/e2e-sdk
 
 .PHONY: e2e-claude
-e2e-claude: build ## Claude Code in a namespace of its own; affinity on beside off
+e2e-claude: debug-build ## Claude Code in a namespace of its own; affinity on beside off
 	scripts/e2e-claude
 
 ##@ Measurements
@@ -91,6 +91,11 @@ web/node_modules/.installed: web/package-lock.json
 
 web/dist/.built: web/node_modules/.installed $(WEB_SOURCES)
 	scripts/web build
+
+# What the end-to-end tests run: `make test` has built it already.
+.PHONY: debug-build
+debug-build: system
+	cargo build --locked -p lm-warden
 
 .PHONY: system
 system:

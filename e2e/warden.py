@@ -1,0 +1,83 @@
+"""A running `lm-warden serve` for an end-to-end test. Standard library only."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+START_S_MAX = 60
+STOP_S_MAX = 30
+
+
+def binary() -> pathlib.Path:
+    """The binary under test: LM_WARDEN_BIN, else the development build."""
+    return pathlib.Path(os.environ.get("LM_WARDEN_BIN", ROOT / "target/debug/lm-warden"))
+
+
+class Warden:
+    """Serves `models` (TOML) on a free loopback port; use it in a `with`."""
+
+    def __init__(self, models: str):
+        self._models = models
+        self._dir = tempfile.TemporaryDirectory(prefix="lm-warden-e2e-")
+        self.log = pathlib.Path(self._dir.name) / "log"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self):
+        here = pathlib.Path(self._dir.name)
+        config = here / "warden.toml"
+        config.write_text(
+            f'[server]\nlisten = "127.0.0.1:{self.port}"\ndata_dir = "{here / "data"}"\n{self._models}'
+        )
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [binary(), "serve", "--config", config],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            self._wait_ready()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _wait_ready(self):
+        deadline = time.monotonic() + START_S_MAX
+        while True:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"lm-warden ended at its start:\n{self.log.read_text()}")
+            try:
+                urllib.request.urlopen(f"{self.url}/ready", timeout=5).close()
+                return
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"not ready: {error}\n{self.log.read_text()}") from error
+            time.sleep(0.05)
+
+    def __exit__(self, *_):
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+        finally:
+            self._dir.cleanup()
+
+    def get(self, path: str):
+        """What the operators' API answers at `path`."""
+        with urllib.request.urlopen(f"{self.url}/api/v1{path}", timeout=30) as reply:
+            return json.load(reply)
