@@ -9,6 +9,8 @@
 //! It deliberately knows nothing of HTTP: the warden turns headers and bodies into a
 //! [`Request`], and a [`Decision`] back into a header or an upstream address.
 
+#![deny(clippy::iter_over_hash_type)]
+
 mod choice;
 mod decision;
 mod event;

@@ -24,22 +24,22 @@ fn the_first_valid_candidate_in_order_names_the_session() {
     let in_order: [(IdentitySource, Send<'static>); 7] = [
         (IdentitySource::PrefixHash, |c| c.first_turn_hash = Some(1)),
         (IdentitySource::PromptCacheKey, |c| {
-            c.prompt_cache_key = Some(b"a")
+            c.prompt_cache_key = Some(b"a");
         }),
         (IdentitySource::MetadataUserId, |c| {
-            c.metadata_session = Some(b"b")
+            c.metadata_session = Some(b"b");
         }),
         (IdentitySource::XSessionIdHeader, |c| {
-            c.x_session_id = Some(b"c")
+            c.x_session_id = Some(b"c");
         }),
         (IdentitySource::SessionIdHeader, |c| {
-            c.session_id = Some(b"d")
+            c.session_id = Some(b"d");
         }),
         (IdentitySource::SessionAffinityHeader, |c| {
-            c.session_affinity = Some(b"e")
+            c.session_affinity = Some(b"e");
         }),
         (IdentitySource::ClaudeCodeHeader, |c| {
-            c.claude_code_session_id = Some(b"f")
+            c.claude_code_session_id = Some(b"f");
         }),
     ];
     let mut ids = Candidates::default();

@@ -130,9 +130,11 @@ impl Conversation {
 
     /// Takes note of the turn's lineage and size.
     pub(crate) fn begin_turn(&mut self, request: &Request) {
-        let was_side = request.lineage != self.lineage && self.turns < ESTABLISHED_TURNS;
         // What came before the main lineage's first turn turns out to have been a side request.
-        self.turns = if was_side {
+        let begins_anew = request.class == RequestClass::Unknown
+            && request.lineage != self.lineage
+            && self.turns < ESTABLISHED_TURNS;
+        self.turns = if begins_anew {
             1
         } else {
             self.turns.saturating_add(1)

@@ -1,4 +1,12 @@
 //! The promises of routing, one test per rule, each named for it.
 
+mod cache;
+mod decision_table;
+mod failure;
 mod fleet;
-mod sticky;
+mod homes;
+mod peers;
+mod properties;
+mod sides;
+mod story;
+mod table;
