@@ -6,6 +6,7 @@
 #![deny(clippy::iter_over_hash_type)]
 
 pub mod check_trace;
+pub mod experiment;
 pub mod fleet;
 pub mod policy;
 pub mod profile;

@@ -18,6 +18,7 @@ mod request;
 mod tests;
 
 use block_pool::BlockPool;
+pub(crate) use prefix::PrefixHashes;
 use request::{Request, Requests, Slot};
 use std::collections::VecDeque;
 

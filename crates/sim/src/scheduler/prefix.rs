@@ -3,19 +3,19 @@
 //! A block's hash covers its tokens and the hash of the block before it, so that equal hashes mean
 //! equal prefixes (up to a collision of 64 bits, which a simulation may ignore).
 
-use super::block_pool::{BlockHash, UNHASHED};
+use super::block_pool::UNHASHED;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The hashes of all blocks that a growing list of tokens has filled.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PrefixHashes {
-    hashes: Vec<BlockHash>,
+pub(crate) struct PrefixHashes {
+    hashes: Vec<u64>,
 }
 
 impl PrefixHashes {
     /// Hashes the blocks of `tokens` that were not full before. `tokens` is the same list as in
     /// earlier calls, only longer.
-    pub(super) fn extend(&mut self, tokens: &[u32], block_size: u32) {
+    pub(crate) fn extend(&mut self, tokens: &[u32], block_size: u32) {
         let block_size = block_size as usize;
         let done = self.hashes.len() * block_size;
         if tokens.len() - done < block_size {
@@ -34,7 +34,7 @@ impl PrefixHashes {
     }
 
     /// Hashes of the full blocks, first block first.
-    pub(super) fn as_slice(&self) -> &[BlockHash] {
+    pub(crate) fn as_slice(&self) -> &[u64] {
         &self.hashes
     }
 }

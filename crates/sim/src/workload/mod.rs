@@ -125,7 +125,12 @@ impl Conversation {
         self.appended += 1;
     }
 
-    /// Tokens sent and received so far.
+    /// Everything sent and received so far.
+    pub(crate) fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// How many tokens that are.
     pub(crate) fn len(&self) -> u32 {
         self.tokens.len() as u32
     }
