@@ -13,7 +13,7 @@ pub(crate) enum Command {
     Check(check::Check),
     #[command(subcommand)]
     Simulate(simulate::Simulate),
-    Engine(engine::Engine),
+    Engine(Box<engine::Engine>),
 }
 
 impl Command {

@@ -1,0 +1,280 @@
+//! A reply as chat chunks, or as one completion. The order of keys, and which nulls show, are vLLM's.
+
+use serde::Serialize;
+
+use super::super::{
+    openai::{UsageWish, WireUsage},
+    request::Call,
+    writer::{Events, Token, Writer},
+};
+use crate::{
+    VllmVersion,
+    core::epoch,
+    error::{ApiError, Shape},
+    generation::{Finish, Usage},
+    plan::{Plan, PlannedCall, Show},
+};
+
+/// Writes one reply.
+pub(super) struct ChatWriter {
+    id: String,
+    model: String,
+    created: u64,
+    usage: UsageWish,
+    version: VllmVersion,
+}
+
+#[derive(Serialize)]
+struct Chunk<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    model: &'a str,
+    choices: Vec<ChunkChoice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<WireUsage>,
+}
+
+#[derive(Serialize)]
+struct ChunkChoice<'a> {
+    index: u32,
+    delta: Delta<'a>,
+    logprobs: Option<()>,
+    finish_reason: Option<&'static str>,
+    /// On the last chunk only, and null there: no stop string ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_reason: Option<serde_json::Value>,
+}
+
+#[derive(Serialize, Default)]
+struct Delta<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_calls: Option<[DeltaCall<'a>; 1]>,
+}
+
+#[derive(Serialize)]
+struct DeltaCall<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#type: Option<&'static str>,
+    index: usize,
+    function: DeltaFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct DeltaFunction<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    arguments: &'a str,
+}
+
+#[derive(Serialize)]
+struct Completion<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    model: &'a str,
+    choices: [Choice<'a>; 1],
+    service_tier: Option<()>,
+    system_fingerprint: Option<()>,
+    usage: WireUsage,
+    prompt_logprobs: Option<()>,
+    prompt_token_ids: Option<()>,
+    kv_transfer_params: Option<()>,
+}
+
+#[derive(Serialize)]
+struct Choice<'a> {
+    index: u32,
+    message: Message<'a>,
+    logprobs: Option<()>,
+    finish_reason: &'static str,
+    stop_reason: Option<()>,
+    token_ids: Option<()>,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'static str,
+    content: Option<&'a str>,
+    refusal: Option<()>,
+    annotations: Option<()>,
+    audio: Option<()>,
+    function_call: Option<()>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<WholeCall<'a>>,
+    reasoning: Option<()>,
+}
+
+#[derive(Serialize)]
+struct WholeCall<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: WholeFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct WholeFunction<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+impl ChatWriter {
+    pub(super) fn new(call: &Call) -> Self {
+        Self {
+            id: call.reply_id("chatcmpl-"),
+            model: call.core.model().to_owned(),
+            created: epoch().as_secs(),
+            usage: UsageWish::of(call),
+            version: call.core.config.vllm_version,
+        }
+    }
+
+    fn chunk<'a>(&'a self, choices: Vec<ChunkChoice<'a>>, usage: Option<WireUsage>) -> Chunk<'a> {
+        Chunk {
+            id: &self.id,
+            object: "chat.completion.chunk",
+            created: self.created,
+            model: &self.model,
+            choices,
+            usage,
+        }
+    }
+
+    fn delta(&self, delta: Delta<'_>, finish: Option<&'static str>, usage: Usage) -> Vec<u8> {
+        let choice = ChunkChoice {
+            index: 0,
+            delta,
+            logprobs: None,
+            finish_reason: finish,
+            stop_reason: finish.map(|_| serde_json::Value::Null),
+        };
+        let chunk = self.chunk(vec![choice], self.usage.on_chunk(usage));
+        serde_json::to_vec(&chunk).expect("strings and numbers serialise")
+    }
+}
+
+impl Writer for ChatWriter {
+    fn start(&mut self, usage: Usage, events: &mut Events) {
+        let first = Delta {
+            role: Some("assistant"),
+            content: Some(""),
+            tool_calls: None,
+        };
+        let none_yet = Usage {
+            completion: 0,
+            ..usage
+        };
+        events.raw("data: ", &self.delta(first, None, none_yet));
+    }
+
+    fn token(&mut self, token: &Token<'_>, events: &mut Events) {
+        let delta = match token.show {
+            Show::Text(text) => Delta {
+                content: Some(text),
+                ..Delta::default()
+            },
+            Show::CallStarts(index) => call_delta(*index, Some(&token.plan.calls[*index]), ""),
+            Show::Arguments(index, piece) => call_delta(*index, None, piece),
+            Show::Nothing if token.finish.is_none() => return,
+            Show::Nothing => Delta {
+                content: token.plan.calls.is_empty().then_some(""),
+                ..Delta::default()
+            },
+        };
+        let finish = token.finish.map(|finish| finish_reason(token.plan, finish));
+        events.raw("data: ", &self.delta(delta, finish, token.usage));
+    }
+
+    fn end(&mut self, plan: &Plan, finish: Finish, usage: Usage, events: &mut Events) {
+        if finish == Finish::Abort {
+            let finish = Some(finish_reason(plan, finish));
+            events.raw("data: ", &self.delta(Delta::default(), finish, usage));
+        }
+        if self.usage.at_end {
+            events.data(&self.chunk(vec![], Some(self.usage.of_chat(usage))));
+        }
+        events.done();
+    }
+
+    fn fail(&mut self, error: &ApiError, events: &mut Events) {
+        let (_, body) = error.body(Shape::OpenAi, self.version);
+        events.raw("data: ", &body);
+        events.done();
+    }
+
+    fn whole(&mut self, plan: &Plan, finish: Finish, usage: Usage) -> Vec<u8> {
+        let (text, calls) = plan.reply(usage.completion as usize);
+        let message = Message {
+            role: "assistant",
+            content: (!text.is_empty() || calls.is_empty()).then_some(text.as_str()),
+            refusal: None,
+            annotations: None,
+            audio: None,
+            function_call: None,
+            tool_calls: calls.into_iter().map(whole_call).collect(),
+            reasoning: None,
+        };
+        let choice = Choice {
+            index: 0,
+            message,
+            logprobs: None,
+            finish_reason: finish_reason(plan, finish),
+            stop_reason: None,
+            token_ids: None,
+        };
+        let completion = Completion {
+            id: &self.id,
+            object: "chat.completion",
+            created: self.created,
+            model: &self.model,
+            choices: [choice],
+            service_tier: None,
+            system_fingerprint: None,
+            usage: self.usage.of_chat(usage),
+            prompt_logprobs: None,
+            prompt_token_ids: None,
+            kv_transfer_params: None,
+        };
+        serde_json::to_vec(&completion).expect("strings and numbers serialise")
+    }
+}
+
+fn call_delta<'a>(index: usize, start: Option<&'a PlannedCall>, arguments: &'a str) -> Delta<'a> {
+    let call = DeltaCall {
+        id: start.map(|call| call.id.as_str()),
+        r#type: start.map(|_| "function"),
+        index,
+        function: DeltaFunction {
+            name: start.map(|call| call.name.as_str()),
+            arguments,
+        },
+    };
+    Delta {
+        tool_calls: Some([call]),
+        ..Delta::default()
+    }
+}
+
+fn whole_call(call: &PlannedCall) -> WholeCall<'_> {
+    WholeCall {
+        id: &call.id,
+        r#type: "function",
+        function: WholeFunction {
+            name: &call.name,
+            arguments: &call.arguments,
+        },
+    }
+}
+
+fn finish_reason(plan: &Plan, finish: Finish) -> &'static str {
+    match finish {
+        Finish::Stop if plan.ends_in_calls => "tool_calls",
+        other => other.as_str(),
+    }
+}
