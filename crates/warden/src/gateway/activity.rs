@@ -1,4 +1,4 @@
-//! How many proxied requests are being served: what a shutdown waits for.
+//! How many proxied requests are being served: what a shutdown waits for, and what it cuts off.
 
 use std::sync::{
     Arc,
@@ -15,6 +15,7 @@ pub(super) struct Activity(Arc<Shared>);
 struct Shared {
     present: AtomicUsize,
     aborting: AtomicBool,
+    cut_off: AtomicUsize,
     none_left: Notify,
 }
 
@@ -35,6 +36,11 @@ impl Activity {
         self.0.aborting.store(true, Ordering::Release);
     }
 
+    /// How many a shutdown has cut off.
+    pub(super) fn cut_off(&self) -> usize {
+        self.0.cut_off.load(Ordering::Acquire)
+    }
+
     /// Returns when none is being served.
     pub(super) async fn none_left(&self) {
         loop {
@@ -53,9 +59,13 @@ impl Activity {
 pub(super) struct Presence(Activity);
 
 impl Presence {
-    /// Whether a shutdown is cutting requests off.
-    pub(super) fn aborting(&self) -> bool {
-        self.0.0.aborting.load(Ordering::Acquire)
+    /// The request ends before its time: whether by a shutdown, and not by its client.
+    pub(super) fn is_cut_off(&self) -> bool {
+        let shutdown = self.0.0.aborting.load(Ordering::Acquire);
+        if shutdown {
+            self.0.0.cut_off.fetch_add(1, Ordering::AcqRel);
+        }
+        shutdown
     }
 }
 

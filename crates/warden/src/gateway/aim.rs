@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
 };
 
-use routing::{Decision, Refusal, ReplicaIndex};
+use routing::{Decision, Refusal, ReplicaIndex, Route};
 
 use super::{
     Gateway, call::Call, error::GatewayError, forward::Failure, ledger::Ledger, watchdog::Watched,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Aim {
     /// The replica that was decided on; `None` where vLLM chooses or the call takes no slot.
     decided: Option<ReplicaIndex>,
@@ -64,7 +64,8 @@ pub(super) fn first(
     }
 }
 
-/// The second attempt's, on another replica; the failure's own verdict where there is none.
+/// The second attempt's, on another replica (a pinned request's on its own); the failure's own
+/// verdict where there is none.
 pub(super) fn another(
     gateway: &Gateway,
     call: &Call,
@@ -72,6 +73,9 @@ pub(super) fn another(
     failure: Failure,
     ledger: &mut Ledger,
 ) -> Result<Aim, GatewayError> {
+    if matches!(ledger.routed(), Some((Route::Pinned, _))) {
+        return Ok(failed.clone());
+    }
     let Some(ticket) = ledger.ticket() else {
         return passing(gateway, call, Some(failed)).ok_or_else(|| failure.verdict(gateway, call));
     };

@@ -49,6 +49,13 @@ impl Call {
             Endpoint::Pass(dialect) => (dialect, false),
             _ => (Dialect::Other, false),
         };
+        if parts
+            .headers
+            .get(header::CONTENT_ENCODING)
+            .is_some_and(|coding| coding != "identity")
+        {
+            return Err(GatewayError::BodyCompressed);
+        }
         let expects = parts.headers.contains_key(header::EXPECT);
         let body = inbound::read(incoming, expects, &gateway.limits, &gateway.budget).await?;
         let facts = vllm::scan(dialect, &body.bytes)?;

@@ -14,15 +14,24 @@ const RETRY_LOADING_S: u32 = 10;
 const RETRY_REPLICA_S: u32 = 3;
 const RETRY_BUFFER_S: u32 = 1;
 
+/// What is noted where a client left before the answer.
+pub(super) const CLIENT_GONE_STATUS: u16 = 499;
+
 /// Why a request was not answered by an engine.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GatewayError {
     /// Client: the body is of no use.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// Client: the body ended early or its framing is broken.
+    /// Client: it left while it sent the body. Only the log sees this.
+    #[error("the client left")]
+    ClientGone,
+    /// Client: the body's framing is broken.
     #[error("the request body did not arrive whole")]
     BodyBroken,
+    /// Client: vLLM does not read compressed bodies, and neither does the warden.
+    #[error("request bodies with a content-encoding are not supported; send plain JSON")]
+    BodyCompressed,
     /// Client: too large.
     #[error("the request body is larger than {bytes_max} bytes, the most this gateway takes")]
     BodyTooLarge {
@@ -108,7 +117,10 @@ impl GatewayError {
 
     pub(super) fn status(&self) -> StatusCode {
         match self {
-            Self::Body(_) | Self::BodyBroken | Self::Pin(_) => StatusCode::BAD_REQUEST,
+            Self::ClientGone => StatusCode::from_u16(CLIENT_GONE_STATUS).expect("in range"),
+            Self::Body(_) | Self::BodyBroken | Self::BodyCompressed | Self::Pin(_) => {
+                StatusCode::BAD_REQUEST
+            }
             Self::UnknownPath { .. } | Self::UnknownModel { .. } => StatusCode::NOT_FOUND,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -122,6 +134,7 @@ impl GatewayError {
     /// How the request is counted.
     pub(super) fn end(&self) -> End {
         match self {
+            Self::ClientGone => End::ClientGone,
             Self::EngineBroke { .. } => End::Lost,
             Self::Stalled { .. } => End::Timeout,
             _ => End::Refused,
@@ -130,7 +143,11 @@ impl GatewayError {
 
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::Body(_) | Self::BodyBroken | Self::Pin(_) => ErrorKind::InvalidRequest,
+            Self::ClientGone
+            | Self::Body(_)
+            | Self::BodyBroken
+            | Self::BodyCompressed
+            | Self::Pin(_) => ErrorKind::InvalidRequest,
             Self::UnknownPath { .. } | Self::UnknownModel { .. } => ErrorKind::NotFound,
             Self::Method { .. } => ErrorKind::MethodNotAllowed,
             Self::BodyTooLarge { .. } => ErrorKind::TooLarge,

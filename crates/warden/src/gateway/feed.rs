@@ -76,6 +76,11 @@ impl Feed {
         self.tap.as_ref().and_then(ReplyTap::usage)
     }
 
+    /// How it ended, as soon as its last bytes have been given out.
+    pub(super) fn ended(&self) -> Option<StreamEnd> {
+        self.end
+    }
+
     /// Whether something other than pings and comments has come.
     pub(super) fn saw_first_event(&self) -> bool {
         self.tap
@@ -105,12 +110,17 @@ impl Feed {
                 Some(Ok(chunk)) => {
                     self.begun = true;
                     self.watchdog.saw_byte(clock::now());
-                    if let Some(data) = self.pass(chunk) {
+                    let passed = self.pass(chunk);
+                    // A body of known length is over with its last byte: nobody may ask again.
+                    if self.reply.is_end() && !self.broken {
+                        return Poll::Ready(self.finish(passed));
+                    }
+                    if let Some(data) = passed {
                         return Poll::Ready(Step::Data(data));
                     }
                 }
                 Some(Err(error)) => return Poll::Ready(Step::Broken(Break::Connection(error))),
-                None => return Poll::Ready(self.finish()),
+                None => return Poll::Ready(self.finish(None)),
             }
         }
     }
@@ -136,7 +146,9 @@ impl Feed {
         (!passed.is_empty()).then(|| passed.freeze())
     }
 
-    fn finish(&mut self) -> Step {
+    /// The body is over, with `last` as its last bytes. Those of a reply that is cut all the same
+    /// do not pass, lest HTTP makes it whole.
+    fn finish(&mut self, last: Option<Bytes>) -> Step {
         let end = match &mut self.tap {
             Some(tap) => tap.finish(),
             None => StreamEnd::Complete,
@@ -145,11 +157,15 @@ impl Feed {
             return Step::Broken(Break::Content);
         }
         self.end = Some(end);
-        if self.held.is_empty() {
-            return Step::End(end);
-        }
-        // Behind its end, and of no use to a client, but the engine's all the same.
-        Step::Data(std::mem::take(&mut self.held).freeze())
+        // What is held now stands behind the reply's own end: of no use, but the engine's.
+        let held = std::mem::take(&mut self.held);
+        let data = match last {
+            Some(last) if held.is_empty() => last,
+            Some(last) => [last, held.freeze()].concat().into(),
+            None if held.is_empty() => return Step::End(end),
+            None => held.freeze(),
+        };
+        Step::Data(data)
     }
 }
 

@@ -196,7 +196,7 @@ async fn hold(
                 let full = bytes > gateway.limits.held_reply_bytes_max;
                 let flows = streaming || full || !call.share.grow(chunk.len());
                 opening.push_back(chunk);
-                if flows {
+                if flows && feed.ended().is_none() {
                     let rest = Rest::Feed(feed);
                     return Ok(Answer {
                         head,

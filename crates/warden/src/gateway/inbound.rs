@@ -3,7 +3,7 @@
 //! Whole, because the replica can only be chosen once the model and the conversation are known,
 //! and a second attempt needs the bytes again.
 
-use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
+use std::{future::poll_fn, io, pin::Pin, task::Poll, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
@@ -77,7 +77,7 @@ async fn read_bounded(
         let data = match frame.await {
             Err(()) => return Err(GatewayError::BodyTimeout),
             Ok(None) => break,
-            Ok(Some(Err(_))) => return Err(GatewayError::BodyBroken),
+            Ok(Some(Err(error))) => return Err(broken(&error)),
             Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
         };
         if first.len() + rest.len() + data.len() > limits.body_bytes_max {
@@ -113,6 +113,15 @@ async fn read_bounded(
         rest.freeze()
     };
     Ok(Inbound { bytes, share })
+}
+
+/// A framing that cannot be read is told; otherwise nobody is left to be told.
+fn broken(error: &hyper::Error) -> GatewayError {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
+    match cause.map(io::Error::kind) {
+        Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => GatewayError::BodyBroken,
+        _ => GatewayError::ClientGone,
+    }
 }
 
 async fn discard(mut incoming: Incoming) {

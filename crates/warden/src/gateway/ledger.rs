@@ -8,15 +8,12 @@ use std::{sync::Arc, time::Duration};
 use routing::{Decision, Event, ReplicaIndex, Route, Ticket, Time};
 use vllm::Usage;
 
-use super::activity::Presence;
+use super::{activity::Presence, error::CLIENT_GONE_STATUS};
 use crate::{
     clock,
     fleet::Model,
     telemetry::{End, RequestEvent, RequestId, RequestInfo, Telemetry},
 };
-
-/// The status that is noted where a client left before the answer.
-const CLIENT_GONE_STATUS: u16 = 499;
 
 /// How often a reply's progress is told to the router at most.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -148,7 +145,10 @@ impl Ledger {
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        let end = if self.presence.aborting() {
+        if self.ended {
+            return;
+        }
+        let end = if self.presence.is_cut_off() {
             End::Shutdown
         } else {
             End::ClientGone

@@ -113,6 +113,10 @@ impl Relay {
         match ready!(self.feed.poll_step(cx)) {
             Step::Data(chunk) => {
                 self.ledger.bytes(clock::now(), self.feed.saw_first_event());
+                if let Some(end) = self.feed.ended() {
+                    self.state = State::Ended;
+                    self.settle(end_of(end, self.status));
+                }
                 Poll::Ready(Some(Ok(self.passing(chunk))))
             }
             Step::End(end) => {

@@ -20,7 +20,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{Gateway, stall::StallGuard};
+use super::{Gateway, activity::Activity, stall::StallGuard};
 
 /// After this long without a file descriptor to spare it is tried again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -82,7 +82,10 @@ enum Phase {
 
 /// Ends a running [`Server`].
 #[derive(Debug, Clone)]
-pub struct DrainHandle(Arc<watch::Sender<Phase>>);
+pub struct DrainHandle {
+    phase: Arc<watch::Sender<Phase>>,
+    activity: Activity,
+}
 
 impl DrainHandle {
     /// Accept nothing more, let what is in flight end, within the bound of
@@ -93,11 +96,12 @@ impl DrainHandle {
 
     /// End at once, cutting off what is in flight.
     pub fn abort(&self) {
+        self.activity.abort();
         self.raise(Phase::Aborting);
     }
 
     fn raise(&self, to: Phase) {
-        self.0.send_if_modified(|phase| {
+        self.phase.send_if_modified(|phase| {
             let later = to > *phase;
             if later {
                 *phase = to;
@@ -125,7 +129,10 @@ pub struct Server {
 impl Server {
     /// A server and the handle that ends it.
     pub fn new(gateway: Arc<Gateway>) -> (Self, DrainHandle) {
-        let handle = DrainHandle(Arc::new(watch::Sender::new(Phase::Serving)));
+        let handle = DrainHandle {
+            phase: Arc::new(watch::Sender::new(Phase::Serving)),
+            activity: gateway.activity.clone(),
+        };
         let permits = Arc::new(Semaphore::new(gateway.limits.connections_max));
         let server = Self {
             gateway,
@@ -138,7 +145,7 @@ impl Server {
     /// Accepts until the handle drains or aborts, then returns once everything has ended.
     pub async fn run(self, listener: TcpListener) -> Drained {
         let (alive, all_closed) = mpsc::channel::<Infallible>(1);
-        let mut phase = self.handle.0.subscribe();
+        let mut phase = self.handle.phase.subscribe();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -147,7 +154,7 @@ impl Server {
             };
             if let Some((stream, address, permit)) = accepted {
                 let gateway = Arc::clone(&self.gateway);
-                let (phase, alive) = (self.handle.0.subscribe(), alive.clone());
+                let (phase, alive) = (self.handle.phase.subscribe(), alive.clone());
                 tokio::spawn(async move {
                     serve(gateway, stream, address, phase).await;
                     drop((permit, alive));
@@ -188,20 +195,19 @@ impl Server {
             let grace = deadline.min(Instant::now() + LEFTOVER_GRACE);
             let _ = timeout_at(grace, all_closed.recv()).await;
         };
-        let mut phase = self.handle.0.subscribe();
+        let mut phase = self.handle.phase.subscribe();
         tokio::select! {
             biased;
             _ = phase.wait_for(|phase| *phase == Phase::Aborting) => {}
             () = finished => {}
         }
-        let cut_off = activity.present();
-        if cut_off > 0 {
-            tracing::warn!(requests = cut_off, "cutting off what is still in flight");
-        }
-        activity.abort();
         self.handle.abort();
         // Every connection's task ends at its next turn, and with it what it held.
         while all_closed.recv().await.is_some() {}
+        let cut_off = activity.cut_off();
+        if cut_off > 0 {
+            tracing::warn!(requests = cut_off, "cut off what was still in flight");
+        }
         Drained { cut_off }
     }
 }

@@ -1,0 +1,12 @@
+//! The clients' side, over sockets: what contract.md and routing.md promise.
+
+mod bad_input;
+mod broken;
+mod cancel;
+mod drain;
+mod fidelity;
+mod limits;
+mod local;
+mod retry;
+mod routing;
+mod streaming;

@@ -1,0 +1,6 @@
+//! Tests of the warden over sockets.
+// Helpers of tests may unwrap as tests do, and a future that holds a whole warden may be large.
+#![allow(clippy::unwrap_used, clippy::large_futures)]
+
+mod gateway;
+mod support;
