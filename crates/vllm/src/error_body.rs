@@ -233,7 +233,12 @@ mod tests {
     fn events() {
         let event = |dialect| {
             let bytes = error_event(dialect, ErrorKind::Api, "the engine\nbroke off", "req_1");
-            String::from_utf8(bytes).unwrap()
+            let event = String::from_utf8(bytes).unwrap();
+            assert!(
+                event.ends_with("}\n\n"),
+                "the blank line makes clients act on it"
+            );
+            event
         };
         assert_eq!(event(Dialect::ChatCompletions), event(Dialect::Completions));
         insta::assert_snapshot!("event-messages", event(Dialect::Messages));

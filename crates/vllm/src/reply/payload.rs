@@ -43,7 +43,11 @@ fn even_null<'de: 'a, 'a, D: Deserializer<'de>>(
 impl<'a> Payload<'a> {
     /// `None` where it is no JSON object.
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok()
+        // Without the check `serde` would take a list for an object's values in order.
+        let is_object = bytes.trim_ascii_start().starts_with(b"{");
+        is_object
+            .then(|| serde_json::from_slice(bytes).ok())
+            .flatten()
     }
 
     pub(super) fn of(bytes: &'a [u8]) -> Self {
@@ -61,7 +65,11 @@ impl<'a> Payload<'a> {
     }
 
     pub(super) fn usage(&self) -> Option<UsageObject> {
-        serde_json::from_str(self.usage?.get()).ok()
+        let usage = self.usage?.get();
+        usage
+            .starts_with('{')
+            .then(|| serde_json::from_str(usage).ok())
+            .flatten()
     }
 
     pub(super) fn message(&self) -> Option<Self> {

@@ -5,6 +5,9 @@
 //! where a series comes more than once for one engine all the same, counts add up and the fuller
 //! cache counts.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 /// Data-parallel engines in one scrape that are told apart; lines of further ones are skipped.
