@@ -54,12 +54,12 @@ fn whole(dialect: Dialect, body: &str) -> Told {
     run(dialect, false, [body.as_bytes()])
 }
 
-fn usage(prompt_tokens: u64, cached_tokens: Option<u64>, completion_tokens: u64) -> Option<Usage> {
-    Some(Usage {
+fn usage(prompt_tokens: u64, cached_tokens: Option<u64>, completion_tokens: u64) -> Usage {
+    Usage {
         prompt_tokens,
         cached_tokens,
         completion_tokens,
-    })
+    }
 }
 
 /// A named event.
