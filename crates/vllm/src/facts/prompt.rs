@@ -163,13 +163,24 @@ fn message(cursor: &mut Cursor<'_>) -> Result<(Author, Piece)> {
     };
     let mut object = cursor.open()?;
     while let Some(key) = cursor.member(&mut object)? {
-        if matches!(key.raw, "role" | "type") && cursor.peek()? == b'"' {
-            let value = cursor.string()?;
-            piece.digest = piece
-                .digest
-                .wrapping_add(digest::member(key.raw, digest::of(value.raw)));
-            author = author_of(key.raw, value.raw).unwrap_or(author);
-        } else if let Some(value) = member(cursor, &key)? {
+        let is_string = cursor.peek()? == b'"';
+        let value = match key.raw {
+            "role" | "type" if is_string => {
+                let word = cursor.string()?;
+                author = author_of(key.raw, word.raw).unwrap_or(author);
+                Some(Piece {
+                    digest: digest::of(word.raw),
+                    bytes: 0,
+                })
+            }
+            // Codex gives equal messages another id in every session.
+            "id" => {
+                cursor.skip()?;
+                None
+            }
+            _ => member(cursor, &key)?,
+        };
+        if let Some(value) = value {
             piece.digest = piece
                 .digest
                 .wrapping_add(digest::member(key.raw, value.digest));

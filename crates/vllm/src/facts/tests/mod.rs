@@ -1,0 +1,13 @@
+//! Tests of the scan: what it finds, which prompts it holds for equal, and that nothing breaks it.
+
+mod differential;
+mod extract;
+mod prompt;
+
+use super::{BodyError, BodyFacts, scan};
+use crate::Dialect;
+
+/// Facts of a body that must be good.
+fn facts(dialect: Dialect, body: &str) -> BodyFacts<'_> {
+    scan(dialect, body.as_bytes()).unwrap_or_else(|error| panic!("{error}: {body}"))
+}
