@@ -29,13 +29,13 @@ pub fn check_trace(files: &[PathBuf], out: &mut impl Write) -> Result<bool, Simu
 }
 
 fn replay(path: &Path) -> Result<Report, SimulateError> {
-    let json = std::fs::read_to_string(path).map_err(|source| SimulateError::Read {
+    let json = std::fs::read_to_string(path).map_err(|cause| SimulateError::Read {
         path: path.to_owned(),
-        source,
+        cause,
     })?;
-    check(&json).map_err(|source| SimulateError::Recording {
+    check(&json).map_err(|cause| SimulateError::Recording {
         path: path.to_owned(),
-        source,
+        cause,
     })
 }
 

@@ -11,20 +11,20 @@ pub use check_trace::check_trace;
 #[derive(Debug, thiserror::Error)]
 pub enum SimulateError {
     /// A file that cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {cause}", path.display())]
     Read {
         /// The file.
         path: std::path::PathBuf,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A file that is no recording.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Recording {
         /// The file.
         path: std::path::PathBuf,
         /// What is wrong in it.
-        source: sim::check_trace::RecordingError,
+        cause: sim::check_trace::RecordingError,
     },
     /// The results cannot be written to where they were asked for.
     #[error("cannot write the results: {0}")]

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use bench::simulate::check_trace;
+
 use crate::exit::{Exit, Failure};
 
 /// The simulator of vLLM's scheduler.
@@ -20,7 +22,10 @@ pub(crate) enum Simulate {
 impl Simulate {
     pub(crate) fn run(self) -> Result<Exit, Failure> {
         let Self::CheckTrace { files } = self;
-        let _ = files;
-        Err(anyhow::anyhow!("check-trace is not part of this build").into())
+        match check_trace(&files, &mut std::io::stdout().lock()) {
+            Ok(true) => Ok(Exit::Done),
+            Ok(false) => Ok(Exit::Failed),
+            Err(error) => Err(Failure::new(Exit::Usage, error)),
+        }
     }
 }

@@ -18,7 +18,7 @@ use std::fmt::Debug;
 pub enum RecordingError {
     /// The file's fault: not JSON, or not of this format. Says line and column.
     #[error("not a recording of a scheduler: {0}")]
-    Format(#[from] serde_json::Error),
+    Format(serde_json::Error),
     /// The file's fault: an id that no `add` named before.
     #[error("step {step}: request \"{id}\" was never added")]
     UnknownRequest {
@@ -69,7 +69,7 @@ pub struct FieldDifference {
 
 /// Replays one recording.
 pub fn check(json: &str) -> Result<Report, RecordingError> {
-    let recording: Recording = serde_json::from_str(json)?;
+    let recording: Recording = serde_json::from_str(json).map_err(RecordingError::Format)?;
     let mut replay = Replay::new(&recording);
     let mut report = Report {
         steps: recording.steps.len(),

@@ -39,7 +39,7 @@ pub enum ProfileError {
     },
     /// Not a profile.
     #[error("malformed profile: {0}")]
-    Malformed(#[from] toml::de::Error),
+    Malformed(toml::de::Error),
     /// A number that no machine can have.
     #[error("profile \"{name}\": {field} = {value} is impossible: {why}")]
     Impossible {
@@ -102,7 +102,9 @@ impl Profile {
 
     /// Reads a profile file (see `profiles/` for examples).
     pub fn from_toml(text: &str) -> Result<Self, ProfileError> {
-        file::parse(text)?.validated()
+        file::parse(text)
+            .map_err(ProfileError::Malformed)?
+            .validated()
     }
 
     /// The same machine with another size of KV cache.
