@@ -43,6 +43,8 @@ pub(super) struct CacheLedger {
     /// Counts the engine's restarts; charges of an earlier one are void.
     epoch: u32,
     own_tokens: u64,
+    /// Sum over `prefixes`.
+    shared_tokens: u64,
     prefixes: Vec<Prefix>,
 }
 
@@ -76,7 +78,8 @@ impl CacheLedger {
         let position = position.expect("a prefix stays while a conversation is charged to it");
         self.prefixes[position].conversations -= 1;
         if self.prefixes[position].conversations == 0 {
-            self.prefixes.swap_remove(position);
+            let gone = self.prefixes.swap_remove(position);
+            self.shared_tokens -= u64::from(gone.tokens);
         }
     }
 
@@ -90,27 +93,25 @@ impl CacheLedger {
 
     /// All tokens believed to be held, each shared prefix once.
     pub(super) fn tokens(&self) -> u64 {
-        let shared: u64 = self.prefixes.iter().map(|p| u64::from(p.tokens)).sum();
-        self.own_tokens + shared
+        self.own_tokens + self.shared_tokens
     }
 
-    /// Tokens that a prompt would add, where its conversation is `charged` here already.
-    pub(super) fn tokens_added_by(&self, prompt: Weight, charged: Option<Charge>) -> u64 {
-        let holds_prefix = self.prefixes.iter().any(|p| p.lineage == prompt.lineage);
-        let shared = if holds_prefix {
-            0
+    /// Own tokens held for a conversation that was added, if that still holds.
+    pub(super) fn tokens_of(&self, charge: Charge) -> u64 {
+        if charge.epoch == self.epoch {
+            u64::from(charge.own_tokens)
         } else {
-            prompt.shared_tokens
-        };
-        let held = charged
-            .filter(|charge| charge.epoch == self.epoch)
-            .map_or(0, |charge| charge.own_tokens);
-        u64::from(
-            prompt
-                .own_tokens
-                .saturating_add(shared)
-                .saturating_sub(held),
-        )
+            0
+        }
+    }
+
+    /// Whether a prompt fits within so many tokens beside all that is held, of which `replaced` are
+    /// its own conversation's. The prefixes are searched only where it depends on them.
+    pub(super) fn fits(&self, prompt: Weight, replaced: u64, kv_tokens: u64) -> bool {
+        let with_own = self.tokens() + u64::from(prompt.own_tokens) - replaced;
+        let with_all = with_own + u64::from(prompt.shared_tokens);
+        with_all <= kv_tokens
+            || (with_own <= kv_tokens && self.prefixes.iter().any(|p| p.lineage == prompt.lineage))
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -125,6 +126,8 @@ impl CacheLedger {
             .find(|p| p.lineage == weight.lineage)
         {
             // The newest figure is the best measured one.
+            self.shared_tokens += u64::from(weight.shared_tokens);
+            self.shared_tokens -= u64::from(prefix.tokens);
             prefix.tokens = weight.shared_tokens;
             prefix.conversations += 1;
             return true;
@@ -132,6 +135,7 @@ impl CacheLedger {
         if self.prefixes.len() >= PREFIXES_MAX {
             return false;
         }
+        self.shared_tokens += u64::from(weight.shared_tokens);
         self.prefixes.push(Prefix {
             lineage: weight.lineage,
             tokens: weight.shared_tokens,

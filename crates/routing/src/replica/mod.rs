@@ -60,8 +60,8 @@ impl Replicas {
         self.steering = steering;
     }
 
-    /// Every replica's figures for a prompt of this weight, whose conversation has its home (if it
-    /// has one) `charged`.
+    /// Every replica's figures for a prompt of this weight, whose conversation (if it is active) is
+    /// `charged` to its home.
     pub(crate) fn scores(
         &self,
         now: Time,
@@ -69,18 +69,26 @@ impl Replicas {
         charged: Option<(ReplicaIndex, Charge)>,
     ) -> Box<[Score]> {
         let spared = self.spares_wedged();
+        let fresh_since = now.minus(progress::GAUGES_AGE_MAX);
+        let (home, held) = charged
+            .and_then(|(home, charge)| Some((home, self.get(home)?.cache.tokens_of(charge))))
+            .unzip();
         let score = |(index, replica): (usize, &Replica)| {
             let index = ReplicaIndex(index as u16);
-            let charged = charged.and_then(|(home, charge)| (home == index).then_some(charge));
-            let tokens = replica.cache.tokens();
-            let added = replica.cache.tokens_added_by(prompt, charged);
+            let replaced = held.filter(|_| home == Some(index)).unwrap_or(0);
             Score {
                 replica: index,
                 available: replica.health.is_open() && (spared || !replica.is_wedged()),
-                fits: replica.kv_tokens.is_none_or(|kv| tokens + added <= kv),
+                fits: replica
+                    .kv_tokens
+                    .is_none_or(|kv| replica.cache.fits(prompt, replaced, kv)),
                 in_flight: replica.in_flight,
-                running: replica.in_flight.max(replica.progress.running_fresh(now)),
-                cache_fill: replica.kv_tokens.map(|kv| tokens as f32 / kv.max(1) as f32),
+                running: replica
+                    .in_flight
+                    .max(replica.progress.running_since(fresh_since)),
+                cache_fill: replica
+                    .kv_tokens
+                    .map(|kv| replica.cache.tokens() as f32 / kv.max(1) as f32),
                 conversations: replica.conversations,
             }
         };

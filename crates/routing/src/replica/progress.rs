@@ -22,7 +22,7 @@ const STEP_WEIGHT: f64 = 0.2;
 const STEP_MAX: Duration = Duration::from_secs(60);
 
 /// Age at which the engine's gauges stop counting.
-const GAUGES_AGE_MAX: Duration = Duration::from_secs(3);
+pub(super) const GAUGES_AGE_MAX: Duration = Duration::from_secs(3);
 
 /// What a replica's scrapes and replies say about its progress.
 #[derive(Debug, Clone, Copy)]
@@ -51,12 +51,10 @@ impl Progress {
         self.gauges
     }
 
-    /// Requests running and waiting in the engine, where a scrape has told lately.
-    pub(super) fn running_fresh(&self, now: Time) -> u32 {
+    /// Requests running and waiting in the engine, where a scrape has told since then.
+    pub(super) fn running_since(&self, since: Time) -> u32 {
         match self.gauges {
-            Some((gauges, at)) if now.since(at) <= GAUGES_AGE_MAX => {
-                gauges.running.saturating_add(gauges.waiting)
-            }
+            Some((gauges, at)) if at >= since => gauges.running.saturating_add(gauges.waiting),
             _ => 0,
         }
     }

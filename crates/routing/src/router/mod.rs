@@ -76,7 +76,8 @@ impl Router {
             is_turn,
             retried: false,
         });
-        Ok(self.depart(now, ticket, choice, (scores, conversation)))
+        self.depart(now, &choice);
+        Ok(self.answer(ticket, choice, scores, conversation))
     }
 
     /// New settings, in force from the next request on. A smaller table forgets at once.
@@ -138,27 +139,31 @@ impl Router {
         }
     }
 
-    /// The request leaves for its replica: counts and rounds go on, and the answer is given.
-    fn depart(
-        &mut self,
-        now: Time,
+    /// The request leaves for its replica: counts and rounds go on.
+    fn depart(&mut self, now: Time, choice: &Choice) {
+        let Some(replica) = choice.replica else {
+            return;
+        };
+        self.replicas.begin(now, replica);
+        let next = (usize::from(replica.0) + 1) % self.replicas.len();
+        if choice.route == Route::Balanced {
+            self.rounds.balanced = next;
+        } else if choice.is_placement() {
+            self.rounds.placed = next;
+        }
+        if matches!(choice.route, Route::New | Route::Moved) {
+            self.replicas
+                .alternate_ramp(choice.held_back.unwrap_or(replica));
+        }
+    }
+
+    fn answer(
+        &self,
         ticket: Ticket,
         choice: Choice,
-        (scores, conversation): (Box<[Score]>, Option<Slot>),
+        scores: Box<[Score]>,
+        conversation: Option<Slot>,
     ) -> Decision {
-        if let Some(replica) = choice.replica {
-            self.replicas.begin(now, replica);
-            let next = (usize::from(replica.0) + 1) % self.replicas.len();
-            if choice.route == Route::Balanced {
-                self.rounds.balanced = next;
-            } else if choice.is_placement() {
-                self.rounds.placed = next;
-            }
-            if matches!(choice.route, Route::New | Route::Moved) {
-                self.replicas
-                    .alternate_ramp(choice.held_back.unwrap_or(replica));
-            }
-        }
         Decision {
             ticket,
             route: choice.route,

@@ -38,6 +38,7 @@ impl Router {
                 ..flight
             };
         }
-        Ok(self.depart(now, ticket, choice, (scores, conversation)))
+        self.depart(now, &choice);
+        Ok(self.answer(ticket, choice, scores, conversation))
     }
 }

@@ -126,3 +126,21 @@ fn conversations_are_listed_most_recently_active_first() {
     assert_eq!(keys, [0, 2].map(|session| identity(session).conversation));
     assert_eq!(listed[0].last_route, Route::Sticky);
 }
+
+#[test]
+fn a_conversation_costs_at_most_300_bytes() {
+    let mut fleet = fleet(40_000);
+    let empty = fleet.router.memory_bytes();
+    for session in 0..40_000 {
+        turn_of(&mut fleet, session % 4, session);
+    }
+    fleet.router.take_changes();
+    for session in 0..40_000 {
+        turn_of(&mut fleet, session % 4, session);
+    }
+    let each = fleet.router.memory_bytes() / fleet.router.snapshot(fleet.now).conversations;
+    assert!(
+        each <= 300,
+        "{each} bytes, {empty} of them in all before the first"
+    );
+}
