@@ -1,0 +1,3 @@
+//! Tests of the binary as a user runs it.
+
+mod crate_graph;
