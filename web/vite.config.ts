@@ -36,7 +36,8 @@ export default defineConfig({
     // The content security policy allows no data: URLs.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    reportCompressedSize: true,
+    // ECharts, which only pages with a chart load.
+    chunkSizeWarningLimit: 700,
   },
   server: {
     proxy: { '/api': process.env.LM_WARDEN_URL ?? 'http://127.0.0.1:8484' },

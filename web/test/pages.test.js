@@ -6,17 +6,26 @@ import { readFile, readdir } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { launch, noBrowser, open, serverIsDown } from './support/browser.js';
-import { MockWarden } from './support/mock.js';
+import { launch, noBrowser, serverIsDown, visit } from './support/browser.js';
 import * as scenes from './support/scenes.js';
 
 const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const built = fileURLToPath(new URL('../../.cache/pages/', import.meta.url));
 const first_view_bytes_max = 300 * 1024;
 
-const places = ['/', '/models/qwen3-4b-dp4', '/models/unknown', '/nowhere'];
+const places = [
+  '/',
+  '/models/qwen3-4b-dp4',
+  '/models/unknown',
+  '/stats',
+  '/stats?view=table',
+  '/conversations',
+  `/conversations/${scenes.busy().conversations[2]?.id}`,
+  '/requests',
+  '/nowhere',
+];
 
-describe('every page', { skip: noBrowser ?? false, timeout: 180_000 }, () => {
+describe('every page', { skip: noBrowser ?? false, timeout: 300_000 }, () => {
   /** @type {import('playwright-core').Browser} */
   let browser;
   before(async () => {
@@ -26,114 +35,112 @@ describe('every page', { skip: noBrowser ?? false, timeout: 180_000 }, () => {
 
   for (const colorScheme of /** @type {const} */ (['light', 'dark'])) {
     for (const width of [1440, 375]) {
-      it(`is accessible and fits, ${colorScheme}, ${width} px`, async () => {
-        const warden = await new MockWarden(scenes.degraded()).start();
-        const { page, context, faults } = await open(browser, warden.url, {
-          viewport: { width, height: 900 },
-          colorScheme,
-          reducedMotion: 'reduce',
-        });
-        for (const place of places) {
-          await page.goto(place);
-          await page.locator('[aria-busy=true]').waitFor({ state: 'detached' });
-          const overflow = await page.evaluate(
-            () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-          );
-          assert.equal(overflow, 0, `${place} scrolls sideways`);
-          await assertAccessible(page, place);
-        }
-        await context.close();
-        await warden.stop();
+      const options = {
+        viewport: { width, height: 900 },
+        colorScheme,
+        reducedMotion: /** @type {const} */ ('reduce'),
         // The browser itself reports the answer 404 for the model that is not there.
-        assert.deepEqual(
-          faults.filter((fault) => !serverIsDown.test(fault)),
-          [],
-        );
-      });
+        allow: serverIsDown,
+      };
+      it(`is accessible and fits, ${colorScheme}, ${width} px`, () =>
+        visit(
+          browser,
+          scenes.degraded(),
+          async ({ page }) => {
+            for (const place of places) {
+              await page.goto(place);
+              await page.locator('[aria-busy=true]').waitFor({ state: 'detached' });
+              const overflow = await page.evaluate(
+                () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+              );
+              assert.equal(overflow, 0, `${place} scrolls sideways`);
+              await assertAccessible(page, place);
+            }
+          },
+          options,
+        ));
     }
   }
 
-  it('is accessible with its dialogs open', async () => {
-    const warden = await new MockWarden(scenes.busy()).start();
-    const { page, context, faults } = await open(browser, warden.url);
-    await page.goto('/models/qwen3-4b-dp4');
-    await page.getByRole('switch').click();
-    await assertAccessible(page, 'affinity');
-    await page.keyboard.press('Escape');
-    await page.getByRole('button', { name: /Spill threshold/ }).click();
-    await assertAccessible(page, 'spill threshold');
-    await page.keyboard.press('Escape');
-    await page.keyboard.press('?');
-    await page.getByRole('dialog', { name: 'Keyboard' }).waitFor();
-    await assertAccessible(page, 'keyboard');
-    await page.keyboard.press('Escape');
-    await context.close();
-    await warden.stop();
-    assert.deepEqual(faults, []);
-  });
+  it('is accessible with its dialogs open', () =>
+    visit(browser, scenes.busy(), async ({ page }) => {
+      await page.goto('/models/qwen3-4b-dp4');
+      await page.getByRole('switch').click();
+      await assertAccessible(page, 'affinity');
+      await page.keyboard.press('Escape');
+      await page.getByRole('button', { name: /Spill threshold/ }).click();
+      await assertAccessible(page, 'spill threshold');
+      await page.keyboard.press('Escape');
+      await page.keyboard.press('?');
+      await page.getByRole('dialog', { name: 'Keyboard' }).waitFor();
+      await assertAccessible(page, 'keyboard');
+      await page.keyboard.press('Escape');
+    }));
 
-  it('says what failed when the API fails, and what to do', async () => {
-    const warden = await new MockWarden(scenes.busy()).start();
-    warden.failing = 503;
-    const { page, context, faults } = await open(browser, warden.url);
-    await page.goto('/');
-    const alert = page.getByRole('alert');
-    await alert.getByText('The history is not available.').waitFor();
-    await alert.getByText('journalctl').waitFor();
-    warden.failing = null;
-    await alert.getByRole('button', { name: 'Try again' }).click();
-    await page.getByRole('link', { name: 'qwen3-4b-dp4' }).waitFor();
-    await context.close();
-    await warden.stop();
-    assert.deepEqual(
-      faults.filter((fault) => !serverIsDown.test(fault)),
-      [],
-    );
-  });
+  it('says what failed when the API fails, and what to do', () =>
+    visit(
+      browser,
+      scenes.busy(),
+      async ({ page, warden }) => {
+        warden.failing = 503;
+        await page.goto('/');
+        const alert = page.getByRole('alert');
+        await alert.getByText('The history is not available.').waitFor();
+        await alert.getByText('journalctl').waitFor();
+        warden.failing = null;
+        await alert.getByRole('button', { name: 'Try again' }).click();
+        await page.getByRole('link', { name: 'qwen3-4b-dp4' }).waitFor();
+      },
+      { allow: serverIsDown },
+    ));
 
-  it('keeps a chosen theme over a reload', async () => {
-    const warden = await new MockWarden(scenes.idle()).start();
-    const { page, context, faults } = await open(browser, warden.url, { colorScheme: 'light' });
-    await page.goto('/');
-    const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-    const light = await ground();
-    await page.getByRole('button', { name: 'Theme: as the system' }).click();
-    await page.getByRole('button', { name: 'Theme: light' }).click();
-    assert.notEqual(await ground(), light);
-    await page.reload();
-    await page.getByRole('button', { name: 'Theme: dark' }).waitFor();
-    assert.notEqual(await ground(), light);
-    await context.close();
-    await warden.stop();
-    assert.deepEqual(faults, []);
-  });
+  it('keeps a chosen theme over a reload', () =>
+    visit(
+      browser,
+      scenes.idle(),
+      async ({ page }) => {
+        await page.goto('/');
+        const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+        const light = await ground();
+        await page.getByRole('button', { name: 'Theme: as the system' }).click();
+        await page.getByRole('button', { name: 'Theme: light' }).click();
+        assert.notEqual(await ground(), light);
+        await page.reload();
+        await page.getByRole('button', { name: 'Theme: dark' }).waitFor();
+        assert.notEqual(await ground(), light);
+      },
+      { colorScheme: 'light' },
+    ));
 
-  it('loads less than 300 KB compressed at first view', async () => {
-    const warden = await new MockWarden(scenes.busy()).start();
-    const { page, context } = await open(browser, warden.url);
-    /** @type {string[]} */
-    const loaded = [];
-    page.on('request', (request) => {
-      const path = new URL(request.url()).pathname;
-      if (!path.startsWith('/api/')) loaded.push(path === '/' ? '/index.html' : path);
-    });
-    await page.goto('/');
-    await page.getByRole('link', { name: 'qwen3-4b-dp4' }).waitFor();
-    await context.close();
-    await warden.stop();
-    const files = await readdir(built, { recursive: true });
-    let bytes = 0;
-    for (const path of loaded) {
-      const name = path.slice(1);
-      bytes += (await readFile(built + (files.includes(`${name}.gz`) ? `${name}.gz` : name)))
-        .length;
-    }
-    assert.ok(
-      loaded.some((path) => path.endsWith('.js')),
-      `only ${loaded} was loaded`,
-    );
-    assert.ok(bytes < first_view_bytes_max, `${bytes} bytes`);
-  });
+  for (const [place, shown] of /** @type {const} */ ([
+    ['/', 'table'],
+    ['/stats', 'canvas'],
+  ])) {
+    it(`loads less than 300 KB compressed at first view of ${place}`, () =>
+      visit(browser, scenes.busy(), async ({ page }) => {
+        /** @type {string[]} */
+        const loaded = [];
+        page.on('request', (request) => {
+          const { pathname } = new URL(request.url());
+          if (!pathname.startsWith('/api/')) {
+            loaded.push(pathname === place ? 'index.html' : pathname.slice(1));
+          }
+        });
+        await page.goto(place);
+        await page.locator(shown).first().waitFor();
+        const files = await readdir(built, { recursive: true });
+        let bytes = 0;
+        for (const name of loaded) {
+          const compressed = files.includes(`${name}.gz`) ? `${name}.gz` : name;
+          bytes += (await readFile(built + compressed)).length;
+        }
+        assert.ok(
+          loaded.some((name) => name.endsWith('.js')),
+          `only ${loaded} was loaded`,
+        );
+        assert.ok(bytes < first_view_bytes_max, `${bytes} bytes`);
+      }));
+  }
 });
 
 /** @param {import('playwright-core').Page} page @param {string} where */

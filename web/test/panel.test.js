@@ -3,8 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { launch, noBrowser, open, serverIsDown } from './support/browser.js';
-import { MockWarden } from './support/mock.js';
+import { launch, noBrowser, serverIsDown, visit } from './support/browser.js';
 import * as scenes from './support/scenes.js';
 import { assertPanelShows } from './support/panel.js';
 
@@ -20,20 +19,10 @@ describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
 
   /**
    * @param {() => scenes.Scene} scene
-   * @param {(tab: Awaited<ReturnType<typeof open>> & { warden: MockWarden }) => Promise<void>} check
-   * @param {import('playwright-core').BrowserContextOptions} [options]
+   * @param {Parameters<typeof visit>[2]} check
+   * @param {Parameters<typeof visit>[3]} [options]
    */
-  async function on(scene, check, options) {
-    const warden = await new MockWarden(scene()).start();
-    const tab = await open(browser, warden.url, options);
-    try {
-      await check({ ...tab, warden });
-    } finally {
-      await tab.context.close();
-      await warden.stop();
-    }
-    assert.deepEqual(tab.faults, []);
-  }
+  const on = (scene, check, options) => visit(browser, scene(), check, options);
 
   it('shows every figure of the panel as the API gives it', () =>
     on(scenes.busy, async ({ page, warden }) => {
@@ -91,40 +80,37 @@ describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
       await page.getByRole('status').filter({ hasText: 'Affinity is off.' }).waitFor();
     }));
 
-  it('sets the spill threshold, back to automatic, and shows a refusal', async () => {
-    const warden = await new MockWarden(scenes.busy()).start();
-    const { page, context, faults } = await open(browser, warden.url);
-    await page.goto(path);
-    const badge = page.getByRole('button', { name: /Spill threshold/ });
-    const field = page.getByRole('spinbutton', { name: 'Requests in flight' });
-    const save = page.getByRole('button', { name: 'Save' });
+  it('sets the spill threshold, back to automatic, and shows a refusal', () =>
+    on(
+      scenes.busy,
+      async ({ page, warden }) => {
+        await page.goto(path);
+        const badge = page.getByRole('button', { name: /Spill threshold/ });
+        const field = page.getByRole('spinbutton', { name: 'Requests in flight' });
+        const save = page.getByRole('button', { name: 'Save' });
 
-    await badge.click();
-    await field.fill('0');
-    assert.ok(await save.isDisabled());
-    await field.fill('999');
-    await save.click();
-    await page.getByText('at most 256').waitFor();
-    await field.fill('12');
-    await save.click();
-    await page.getByText('Spill threshold 12 (set)').waitFor();
+        await badge.click();
+        await field.fill('0');
+        assert.ok(await save.isDisabled());
+        await field.fill('999');
+        await save.click();
+        await page.getByText('at most 256').waitFor();
+        await field.fill('12');
+        await save.click();
+        await page.getByText('Spill threshold 12 (set)').waitFor();
 
-    await badge.click();
-    await page.getByRole('radio', { name: /Automatic/ }).check();
-    await save.click();
-    await page.getByText('Spill threshold 8 (auto)').waitFor();
-    const sent = warden.changes.map((change) => change.body);
-    assert.deepEqual(
-      sent,
-      [999, 12, 'auto'].map((value) => ({ spill_threshold: value })),
-    );
-    await context.close();
-    await warden.stop();
-    assert.deepEqual(
-      faults.filter((fault) => !serverIsDown.test(fault)),
-      [],
-    );
-  });
+        await badge.click();
+        await page.getByRole('radio', { name: /Automatic/ }).check();
+        await save.click();
+        await page.getByText('Spill threshold 8 (auto)').waitFor();
+        const sent = warden.changes.map((change) => change.body);
+        assert.deepEqual(
+          sent,
+          [999, 12, 'auto'].map((value) => ({ spill_threshold: value })),
+        );
+      },
+      { allow: serverIsDown },
+    ));
 
   it('says why each request went where it went, with every replica on demand', () =>
     on(scenes.busy, async ({ page, warden }) => {
@@ -142,30 +128,27 @@ describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
       );
     }));
 
-  it('comes back by itself after the warden was restarted', async () => {
-    const warden = await new MockWarden(scenes.busy()).start();
-    const { page, context, faults } = await open(browser, warden.url);
-    await page.goto(path);
-    await page.getByText('In flight 23').waitFor();
-    await warden.stop();
-    await page.getByRole('alert').getByText('The warden does not answer.').waitFor();
-    assert.ok(await page.getByText('In flight 23').isVisible(), 'the last figures stay');
-    const [model] = warden.scene.models;
-    assert.ok(model);
-    model.routing.in_flight = 2;
-    warden.started += 60;
-    await warden.start();
-    await page.getByText('In flight 2', { exact: true }).waitFor();
-    await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
-    await page.getByRole('status').filter({ hasText: 'restarted' }).waitFor();
-    assert.equal(await page.getByRole('alert').count(), 0);
-    await context.close();
-    await warden.stop();
-    assert.deepEqual(
-      faults.filter((fault) => !serverIsDown.test(fault)),
-      [],
-    );
-  });
+  it('comes back by itself after the warden was restarted', () =>
+    on(
+      scenes.busy,
+      async ({ page, warden }) => {
+        await page.goto(path);
+        await page.getByText('In flight 23').waitFor();
+        await warden.stop();
+        await page.getByRole('alert').getByText('The warden does not answer.').waitFor();
+        assert.ok(await page.getByText('In flight 23').isVisible(), 'the last figures stay');
+        const [model] = warden.scene.models;
+        assert.ok(model);
+        model.routing.in_flight = 2;
+        warden.started += 60;
+        await warden.start();
+        await page.getByText('In flight 2', { exact: true }).waitFor();
+        await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
+        await page.getByRole('status').filter({ hasText: 'restarted' }).waitFor();
+        assert.equal(await page.getByRole('alert').count(), 0);
+      },
+      { allow: serverIsDown },
+    ));
 
   it('reads nothing while it is paused, and everything on return', () =>
     on(scenes.busy, async ({ page, warden }) => {

@@ -10,6 +10,7 @@ import * as scenes from './support/scenes.js';
 const folder = fileURLToPath(new URL('../../artifacts/pages/', import.meta.url));
 const wide = { width: 1440, height: 900 };
 const narrow = { width: 375, height: 812 };
+const conversation = scenes.busy().conversations[2]?.id;
 const busy = '/models/qwen3-4b-dp4';
 
 /**
@@ -57,6 +58,47 @@ const shots = [
     scene: scenes.busy,
     act: (page) => page.getByRole('button', { name: /Spill threshold/ }).click(),
   },
+  ...['/stats', '/conversations', '/requests'].flatMap((path) => {
+    const name = path.slice(1);
+    return [
+      { name, path, scene: scenes.busy },
+      { name: `${name}-dark`, path, scene: scenes.busy, dark: true },
+      { name: `${name}-narrow`, path, scene: scenes.busy, size: narrow },
+      { name: `${name}-none`, path, scene: scenes.idle },
+      { name: `${name}-much`, path, scene: scenes.much },
+    ];
+  }),
+  { name: 'stats-table', path: '/stats?view=table', scene: scenes.busy },
+  {
+    name: 'stats-tip',
+    path: '/stats?range=15m',
+    scene: scenes.busy,
+    dark: true,
+    act: async (page) => {
+      await page.locator('canvas').first().waitFor();
+      const box = await page.locator('.canvas').boundingBox();
+      if (box) await page.mouse.move(box.x + box.width * 0.4, box.y + 150);
+      await page.locator('.chart-tip').waitFor();
+    },
+  },
+  {
+    name: 'conversation',
+    path: `/conversations/${conversation}`,
+    scene: scenes.busy,
+    act: (page) => page.locator('canvas').first().waitFor(),
+  },
+  {
+    name: 'conversation-narrow',
+    path: `/conversations/${conversation}`,
+    scene: scenes.busy,
+    size: narrow,
+  },
+  {
+    name: 'requests-open',
+    path: '/requests?route=spilled',
+    scene: scenes.busy,
+    act: (page) => page.locator('tbody button').first().click(),
+  },
 ];
 
 if (noBrowser) process.exit(0);
@@ -74,6 +116,9 @@ for (const shot of shots) {
   await page.goto(shot.path);
   await page.locator('[aria-busy=true]').waitFor({ state: 'detached' });
   await shot.act?.(page);
+  if (shot.path.startsWith('/stats') && !shot.path.includes('table')) {
+    await page.locator('canvas').first().waitFor();
+  }
   await page.screenshot({ path: `${folder}${shot.name}.png`, fullPage: true });
   await context.close();
   await warden.stop();

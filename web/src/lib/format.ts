@@ -22,6 +22,12 @@ export function compact(value: Maybe<number>): string {
   return value == null || value < 1000 ? count(value) : short.format(value);
 }
 
+/** A rate, in tokens per second. */
+export function rate(value: Maybe<number>): string {
+  if (value == null) return dash;
+  return `${value < 100 ? tenth.format(value) : whole.format(value)} tokens`;
+}
+
 /** A percentage, as the API gives it (0 to 100). */
 export function percent(value: Maybe<number>): string {
   return value == null ? dash : `${tenth.format(value)} %`;
@@ -35,7 +41,7 @@ export function share(value: Maybe<number>): string {
 /** A duration given in milliseconds. */
 export function duration(ms: Maybe<number>): string {
   if (ms == null) return dash;
-  if (ms < 1) return '< 1 ms';
+  if (ms > 0 && ms < 1) return '< 1 ms';
   if (ms < 1000) return `${whole.format(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
   return age(ms / 1000);
@@ -51,6 +57,12 @@ export function age(seconds: Maybe<number>): string {
   const hours = Math.floor(minutes / 60);
   if (hours < 48) return minutes % 60 ? `${hours} h ${minutes % 60} min` : `${hours} h`;
   return `${Math.floor(hours / 24)} d`;
+}
+
+/** How long ago, from an age in seconds. */
+export function ago(seconds: Maybe<number>): string {
+  if (seconds == null) return dash;
+  return seconds < 1 ? 'just now' : `${age(seconds)} ago`;
 }
 
 const clock = new Intl.DateTimeFormat('en', { timeStyle: 'medium', hourCycle: 'h23' });

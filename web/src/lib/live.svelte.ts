@@ -8,14 +8,16 @@ import type { Changed } from '../api/types';
 import { backoffMs } from './backoff';
 import { events } from './events.svelte';
 
-/** Changes come in bursts; one reading answers all of a burst. */
-const gap_ms_min = 400;
+/** Changes come in bursts; one reading answers all of a burst. Long lists ask for a longer gap. */
+const gap_ms_default = 400;
 
 interface Options {
   /** Whether a change may concern this figure. */
   concerns: (changed: Changed) => boolean;
   /** How often to read without a sign of change. */
   everyMs: number;
+  /** The shortest time between two readings because of changes. */
+  gapMs?: number;
 }
 
 export class Live<T> {
@@ -33,9 +35,11 @@ export class Live<T> {
   #startedAt = -Infinity;
   #again = false;
   #failures = 0;
+  #gap_ms: number;
 
   constructor(options: Options) {
     this.#options = options;
+    this.#gap_ms = options.gapMs ?? gap_ms_default;
   }
 
   /** Reads this path from now on; `null` stops. Another path drops what was known. */
@@ -60,7 +64,7 @@ export class Live<T> {
       this.#failures = 0;
       void this.refresh();
     } else if (this.#options.concerns(changed)) {
-      this.#schedule(Math.max(0, this.#startedAt + gap_ms_min - performance.now()));
+      this.#schedule(Math.max(0, this.#startedAt + this.#gap_ms - performance.now()));
     }
   }
 
@@ -94,7 +98,7 @@ export class Live<T> {
     this.#call = null;
     const again = this.#again;
     this.#again = false;
-    if (again) this.#schedule(gap_ms_min);
+    if (again) this.#schedule(this.#gap_ms);
     else this.#schedule(this.#failures ? backoffMs(this.#failures) : this.#options.everyMs);
   }
 

@@ -1,8 +1,10 @@
 // Debian's chromium, driven by playwright-core, and what every page of it must keep to: no error on
 // the console, no violation of the content security policy, no request to another host.
 
+import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { chromium } from 'playwright-core';
+import { MockWarden } from './mock.js';
 
 const executable = process.env.CHROMIUM ?? '/usr/bin/chromium';
 
@@ -53,3 +55,26 @@ export async function open(browser, origin, options = {}) {
 
 /** What the browser itself says on the console when a server is down; the pages cannot help it. */
 export const serverIsDown = /net::ERR_|Failed to load resource/;
+
+/**
+ * One test's worth of browsing: a mock warden in the given scene, a fresh tab on it, and both gone
+ * afterwards whatever happened. Fails where the page did something that no page may do.
+ * @param {import('playwright-core').Browser} browser
+ * @param {import('./scenes.js').Scene} scene
+ * @param {(tab: { page: import('playwright-core').Page, warden: MockWarden }) => Promise<void>} check
+ * @param {import('playwright-core').BrowserContextOptions & { allow?: RegExp }} [options]
+ */
+export async function visit(browser, scene, check, { allow, ...options } = {}) {
+  const warden = await new MockWarden(scene).start();
+  const { page, context, faults } = await open(browser, warden.url, options);
+  try {
+    await check({ page, warden });
+  } finally {
+    await context.close();
+    await warden.stop();
+  }
+  assert.deepEqual(
+    faults.filter((fault) => !allow?.test(fault)),
+    [],
+  );
+}

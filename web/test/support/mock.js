@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { quietStats, stats } from './scenes.js';
 
 /** @typedef {import('./scenes.js').Scene} Scene */
 /** @typedef {import('node:http').ServerResponse} Response */
@@ -137,15 +138,39 @@ export class MockWarden {
       }
       return ok(model);
     }
+    if (what === 'stats') {
+      const [range_s, step_s] = ['range', 'step'].map((key) => seconds(url.searchParams.get(key)));
+      const full = stats(11, range_s ?? 3600, step_s ?? 60, only);
+      return ok(this.scene.requests.length > 0 ? full : quietStats(full));
+    }
     if (what === 'requests') {
-      const list = this.scene.requests.filter((one) => !only || one.model === only);
+      const session = url.searchParams.get('session');
+      const list = this.scene.requests.filter(
+        (one) =>
+          (!only || one.model === only) &&
+          (!session || one.session === session || one.conversation === session),
+      );
       return ok({ requests: list.slice(0, limit) });
     }
     if (what === 'conversations' && id === undefined) {
       const list = this.scene.conversations.filter((one) => !only || one.model === only);
       return ok({ conversations: list.slice(0, limit), total: list.length });
     }
+    if (what === 'conversations') return this.#conversation(method, url.pathname, id, body);
     return missing('There is no such path.');
+  }
+
+  /** @param {string} method @param {string} path @param {string | undefined} id @param {any} body */
+  #conversation(method, path, id, body) {
+    const conversation = this.scene.conversations.find((one) => one.id === id);
+    if (!conversation) return missing(`There is no conversation "${id}".`);
+    if (method !== 'GET') this.changes.push({ path, body });
+    if (method === 'POST') conversation.replica = body.replica;
+    if (method === 'DELETE') {
+      this.scene.conversations = this.scene.conversations.filter((one) => one.id !== id);
+      return { status: 204, body: undefined };
+    }
+    return ok(conversation);
   }
 
   /** @param {string} path @param {Response} response */
@@ -159,6 +184,13 @@ export class MockWarden {
   }
 }
 
+/** `15m`, `1h`, `10s`. @param {string | null | undefined} text */
+function seconds(text) {
+  const [, number, unit] = /^(\d+)([smhd])$/.exec(text ?? '') ?? [];
+  const units = /** @type {Record<string, number>} */ ({ s: 1, m: 60, h: 3600, d: 86_400 });
+  return number && unit ? Number(number) * (units[unit] ?? 1) : undefined;
+}
+
 /** @param {unknown} body */
 const ok = (body) => ({ status: 200, body });
 /** @param {string} message */
@@ -169,5 +201,5 @@ const fault = (code, message) => ({ error: { code, message } });
 /** @param {Response} response @param {number} status @param {unknown} body */
 function json(response, status, body) {
   response.writeHead(status, { 'content-type': 'application/json' });
-  response.end(JSON.stringify(body));
+  response.end(body === undefined ? undefined : JSON.stringify(body));
 }

@@ -118,7 +118,8 @@ export function loading() {
 /** @param {number} seed @param {number} count @param {string} name @param {number} [replicas] */
 export function requests(seed, count, name, replicas = 4) {
   const next = random(seed);
-  const ids = Array.from({ length: 9 }, () => hex(next));
+  // The first of these ids are those that `conversations` makes of the same seed.
+  const ids = conversations(seed, 9, name).map((one) => one.id);
   /** @type {Request[]} */
   const list = [];
   for (let i = 0; i < count; i++) {
@@ -140,12 +141,11 @@ export function requests(seed, count, name, replicas = 4) {
     const at = route === 'spilled' || route === 'moved' ? other : home;
     const running = Array.from({ length: replicas }, () => Math.floor(next() * 7));
     if (route === 'spilled') running[home] = 9;
-    const who = conversation?.slice(0, 6);
     const reason = {
-      sticky: `turn ${turn} of ${who} stays on ${home}`,
-      new: `${who} begins on ${home}, the least loaded: ${running[home]} running`,
-      spilled: `turn ${turn} of ${who} spilled ${home} to ${other}: 9 in flight over 8, ${other} has ${running[other]}`,
-      moved: `turn ${turn} of ${who} moved ${home} to ${other}: ${home} is down`,
+      sticky: 'stays where its cache is',
+      new: `first turn; least loaded: replica ${home} has ${running[home]} running`,
+      spilled: `home ${home} has 9 in flight, over 8; replica ${other} has ${running[other]} running`,
+      moved: `home ${home} is out; replica ${other} has ${running[other]} running`,
     }[route];
     const prompt = 16_000 + Math.floor(next() * 90_000);
     const flying = i < 3;
@@ -180,6 +180,70 @@ export function requests(seed, count, name, replicas = 4) {
     });
   }
   return list;
+}
+
+/**
+ * An hour in steps, with a gap and a last step that is still filling.
+ * @param {number} seed @param {number} range_s @param {number} step_s @param {string | null} name
+ * @returns {Schemas['Stats']}
+ */
+export function stats(seed, range_s, step_s, name) {
+  const next = random(seed);
+  const steps = range_s / step_s;
+  const first = (Math.floor(now() / step_s) - steps + 1) * step_s;
+  const points = Array.from({ length: steps }, (_, i) => {
+    const t = first + i * step_s;
+    if (i < steps * 0.1 || (i > steps * 0.55 && i < steps * 0.62)) return { t };
+    const wave = (1 + Math.sin(i / (steps / 9))) * step_s;
+    const cached = Math.floor(wave * (4_000 + next() * 2_500));
+    const computed = Math.floor(wave * (300 + next() * 900));
+    const completion = Math.floor(wave * (90 + next() * 60));
+    const filling = i === steps - 1 ? 0.4 : 1;
+    return {
+      t,
+      prompt_tokens_cached: Math.floor(cached * filling),
+      prompt_tokens_computed: Math.floor(computed * filling),
+      completion_tokens: Math.floor(completion * filling),
+      prompt_tokens_cached_per_s: (cached * filling) / step_s,
+      prompt_tokens_computed_per_s: (computed * filling) / step_s,
+      completion_tokens_per_s: (completion * filling) / step_s,
+      requests: 1 + Math.floor(next() * 20),
+      unmeasured_requests: i % 17 === 0 ? 1 : 0,
+      ttfb_ms_p50: 120 + next() * 200,
+      ttfb_ms_p95: 700 + next() * 1_400,
+    };
+  });
+  return {
+    range_s,
+    step_s,
+    model: name,
+    points,
+    summary: {
+      cache_hit_percent: 86.43,
+      prompt_tokens_cached: 18_204_113,
+      prompt_tokens_computed: 2_858_220,
+      completion_tokens: 401_002,
+      requests: 612,
+      unmeasured_requests: 4,
+      ttfb_ms_p50: 231.4,
+      ttfb_ms_p95: 1_320.9,
+    },
+  };
+}
+
+/** The same without a single request. @param {Schemas['Stats']} full @returns {Schemas['Stats']} */
+export function quietStats(full) {
+  return {
+    ...full,
+    points: full.points.map(({ t }) => ({ t })),
+    summary: {
+      prompt_tokens_cached: 0,
+      prompt_tokens_computed: 0,
+      completion_tokens: 0,
+      requests: 0,
+      unmeasured_requests: 0,
+    },
+  };
 }
 
 /** @param {number} seed @param {number} count @param {string} name @param {number} [replicas] */
@@ -270,7 +334,7 @@ export function busy() {
   return {
     models: [first, second],
     requests: requests(7, 400, 'qwen3-4b-dp4'),
-    conversations: conversations(3, 44, 'qwen3-4b-dp4'),
+    conversations: conversations(7, 44, 'qwen3-4b-dp4'),
   };
 }
 
@@ -325,6 +389,6 @@ export function much() {
     );
   }
   scene.requests = requests(9, 1_000, 'qwen3-4b-dp4');
-  scene.conversations = conversations(5, 10_000, 'qwen3-4b-dp4');
+  scene.conversations = conversations(9, 10_000, 'qwen3-4b-dp4');
   return scene;
 }

@@ -1,0 +1,153 @@
+// Requests, conversations and stats against a mock warden.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, describe, it } from 'node:test';
+import { launch, noBrowser, visit } from './support/browser.js';
+import * as scenes from './support/scenes.js';
+
+describe('lists and stats', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
+  /** @type {import('playwright-core').Browser} */
+  let browser;
+  before(async () => {
+    browser = await launch();
+  });
+  after(() => browser.close());
+
+  /**
+   * @param {() => scenes.Scene} scene
+   * @param {(page: import('playwright-core').Page, warden: import('./support/mock.js').MockWarden) => Promise<void>} check
+   */
+  const on = (scene, check) => visit(browser, scene(), ({ page, warden }) => check(page, warden));
+
+  it('filters, orders and pages requests, and keeps that in the URL', () =>
+    on(scenes.busy, async (page, warden) => {
+      await page.goto('/requests');
+      await page.getByText('400 rows').waitFor();
+      assert.equal(await page.locator('tbody tr').count(), 50);
+
+      await page.getByRole('combobox', { name: 'Route' }).selectOption('spilled');
+      const spilled = warden.scene.requests.filter((request) => request.route === 'spilled');
+      await page.getByText(`${spilled.length} rows`).waitFor();
+
+      await page.getByRole('button', { name: 'Prompt' }).click();
+      const column = page.locator('tbody tr td:nth-child(10)');
+      const prompts = spilled.map((request) => request.prompt_tokens ?? 0);
+      const largest = prompts.toSorted((a, b) => b - a).map((n) => n.toLocaleString('en'));
+      assert.deepEqual(await column.allTextContents(), largest);
+      assert.equal(new URL(page.url()).search, '?route=spilled&sort=-prompt');
+
+      await page.reload();
+      await page.getByText(`${spilled.length} rows`).waitFor();
+      assert.deepEqual(await column.allTextContents(), largest);
+
+      await page.goto('/requests?page=8');
+      await page.getByText('Page 8 of 8').waitFor();
+      await page.keyboard.press('/');
+      await page.keyboard.type('client left');
+      await page.getByText('1 row', { exact: true }).waitFor();
+    }));
+
+  it('keeps the list still while a request is open', () =>
+    on(scenes.busy, async (page, warden) => {
+      await page.goto('/requests');
+      await page.locator('tbody button').first().click();
+      const first = warden.scene.requests[0];
+      await page.getByText(first?.id ?? 'none').waitFor();
+      const calls = warden.calls.length;
+      warden.change((scene) => {
+        scene.requests = scenes.requests(99, 5, 'qwen3-4b-dp4');
+      });
+      while (warden.calls.length === calls) await page.waitForTimeout(50);
+      assert.ok(await page.getByText(first?.id ?? 'none').isVisible());
+      await page.locator('tbody button').first().click();
+      await page.getByText('5 rows').waitFor();
+    }));
+
+  it('draws one page at a time of ten thousand conversations', () =>
+    on(scenes.much, async (page) => {
+      await page.goto('/conversations');
+      await page.getByText('1,000 rows of the 1,000 that spoke last; 10,000 in all').waitFor();
+      await page.getByRole('button', { name: 'Context' }).click();
+      await page
+        .getByRole('columnheader', { name: 'Context' })
+        .and(page.locator('[aria-sort=descending]'))
+        .waitFor();
+      await page.getByRole('button', { name: 'Next' }).click();
+      await page.getByText('Page 2 of 20').waitFor();
+      // What keeps it smooth: however long the list is, one page of it is drawn.
+      assert.equal(await page.locator('tbody tr').count(), 50);
+    }));
+
+  it('moves and forgets a conversation by hand', () =>
+    on(scenes.busy, async (page, warden) => {
+      const id = warden.scene.conversations[2]?.id;
+      await page.goto(`/conversations/${id}`);
+      await page.getByRole('button', { name: 'Move…' }).click();
+      await page.getByRole('combobox', { name: 'New home' }).selectOption({ index: 1 });
+      const chosen = Number(await page.getByRole('combobox', { name: 'New home' }).inputValue());
+      await page.getByRole('button', { name: 'Move it' }).click();
+      await page.getByText(`replica ${chosen}`, { exact: true }).waitFor();
+      await page.getByRole('button', { name: 'Forget…' }).click();
+      await page.getByRole('button', { name: 'Forget it' }).click();
+      await page.getByRole('heading', { name: 'Conversations' }).waitFor();
+      const path = `/api/v1/conversations/${id}`;
+      assert.deepEqual(warden.changes, [
+        { path: `${path}/move`, body: { replica: chosen } },
+        { path, body: undefined },
+      ]);
+    }));
+
+  it('draws the stats that the API gives, and gives them as table and CSV', () =>
+    on(scenes.busy, async (page, warden) => {
+      await page.goto('/stats');
+      await page.locator('canvas').first().waitFor();
+      await page.getByText('86.4 %').waitFor();
+      await page.getByRole('button', { name: '15 min' }).click();
+      await page.waitForURL('**/stats?range=15m');
+      while (!warden.calls.some((call) => call.includes('/stats?range=15m&step=10s'))) {
+        await page.waitForTimeout(20);
+      }
+      await page.getByRole('button', { name: 'As table' }).click();
+      await page.getByRole('heading', { name: 'Figures per 10 s' }).waitFor();
+      assert.equal(await page.locator('tbody tr').count(), 90);
+      const gaps = await page.locator('tbody tr').filter({ hasText: '––––' }).count();
+      assert.ok(gaps > 5, 'a gap is a dash');
+
+      const download = page.waitForEvent('download');
+      await page.getByRole('button', { name: 'CSV' }).click();
+      const csv = await readFile(await (await download).path(), 'utf8');
+      assert.equal(csv.trim().split('\n').length, 91);
+    }));
+
+  it('leads from a bar to its requests', () =>
+    on(scenes.busy, async (page) => {
+      await page.goto('/stats');
+      await page.locator('canvas').first().waitFor();
+      const box = await page.locator('.canvas').boundingBox();
+      assert.ok(box);
+      await page.mouse.move(box.x + box.width - 30, box.y + 150);
+      await page.locator('.chart-tip').getByText('tokens/s').first().waitFor();
+      await page.mouse.click(box.x + box.width - 30, box.y + 150);
+      await page.waitForURL('**/requests?from=*');
+      const query = new URL(page.url()).searchParams;
+      assert.equal(Number(query.get('to')) - Number(query.get('from')), 60);
+      await page.getByRole('button', { name: 'Remove the time filter' }).waitFor();
+    }));
+
+  it('reaches every page by keys', () =>
+    on(scenes.busy, async (page) => {
+      await page.goto('/');
+      await page.getByRole('heading', { name: 'Models' }).waitFor();
+      for (const [key, heading] of [
+        ['s', 'Stats'],
+        ['c', 'Conversations'],
+        ['r', 'Requests'],
+        ['m', 'Models'],
+      ]) {
+        await page.keyboard.press('g');
+        await page.keyboard.press(key ?? '');
+        await page.getByRole('heading', { name: heading, exact: true }).waitFor();
+      }
+    }));
+});

@@ -1,0 +1,89 @@
+// The pages' pure parts, as Vite builds them for the browser.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { runnerImport } from 'vite';
+
+/** @param {string} path below `src` */
+async function load(path) {
+  const file = fileURLToPath(new URL(`../src/${path}`, import.meta.url));
+  const { module } = await runnerImport(file, { configFile: false, logLevel: 'error' });
+  return /** @type {any} */ (module);
+}
+
+describe('numbers and times', async () => {
+  const format = await load('lib/format.ts');
+
+  /** @type {[string, unknown, string][]} */
+  const cases = [
+    ['count', null, '–'],
+    ['count', undefined, '–'],
+    ['count', 0, '0'],
+    ['count', 12480, '12,480'],
+    ['compact', null, '–'],
+    ['compact', 999, '999'],
+    ['compact', 16_000, '16.0K'],
+    ['compact', 470_020, '470K'],
+    ['percent', null, '–'],
+    ['percent', 0, '0.0 %'],
+    ['percent', 100, '100.0 %'],
+    ['share', 0.9312, '93.1 %'],
+    ['share', null, '–'],
+    ['duration', null, '–'],
+    ['duration', 0, '0 ms'],
+    ['duration', 0.4, '< 1 ms'],
+    ['duration', 231.4, '231 ms'],
+    ['duration', 1320, '1.32 s'],
+    ['duration', 62_000, '1 min 2 s'],
+    ['age', 0, '0 s'],
+    ['age', 59.9, '59 s'],
+    ['age', 60, '1 min'],
+    ['age', 3599, '59 min'],
+    ['age', 7500, '2 h 5 min'],
+    ['age', 200_000, '2 d'],
+    ['age', -3, '0 s'],
+    ['ago', 0.5, 'just now'],
+    ['iso', 0, '1970-01-01T00:00:00.000Z'],
+    ['iso', null, ''],
+    ['shortId', '3f2a9c0d11e2b4a7', '3f2a9c'],
+  ];
+  for (const [name, value, expected] of cases) {
+    it(`${name}(${value}) is ${expected}`, () => assert.equal(format[name](value), expected));
+  }
+});
+
+describe('back-off', async () => {
+  const { backoffMs } = await load('lib/backoff.ts');
+
+  it('doubles from one second to fifteen', () => {
+    const waits = [1, 2, 3, 4, 5, 6, 1_000].map((failures) => backoffMs(failures, 0.5));
+    assert.deepEqual(waits, [1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000]);
+  });
+
+  it('is spread by a fifth either way', () => {
+    assert.equal(backoffMs(1, 0), 800);
+    assert.equal(Math.round(backoffMs(1, 1)), 1_200);
+  });
+});
+
+describe('the lines for Claude Code', async () => {
+  const claude = await load('lib/claude.ts');
+
+  it('survive a name that a shell would take apart', () => {
+    const shell = claude.asShell(claude.claudeEnvironment('http://host:1', "it's $HOME"));
+    assert.match(shell, /^export ANTHROPIC_MODEL='it'\\''s \$HOME'$/m);
+  });
+});
+
+describe('CSV', async () => {
+  const { statsCsv } = await load('lib/csv.ts');
+
+  it('leaves a gap empty and keeps a zero', () => {
+    const csv = statsCsv({ points: [{ t: 60 }, { t: 120, requests: 0, completion_tokens: 7 }] });
+    const [head, gap, point] = csv.split('\n');
+    assert.match(head, /^t,prompt_tokens_cached,prompt_tokens_computed,completion_tokens,/);
+    assert.equal(gap, '1970-01-01T00:01:00.000Z,,,,,,,,,,');
+    assert.equal(point, '1970-01-01T00:02:00.000Z,,,7,,,,0,,,');
+  });
+});
