@@ -9,7 +9,7 @@
 //! anything else passes at once, and then it is the end of the marked event that is withheld,
 //! without which no client acts on it.
 
-use memchr::memmem;
+use memchr::memmem::Finder;
 
 use super::{
     HELD_BYTES_MAX, MEASURED_BYTES_MAX, StreamEnd, TapOutput,
@@ -23,6 +23,7 @@ use crate::Dialect;
 pub(super) struct Stream {
     dialect: Dialect,
     framer: Framer,
+    words: Words,
     /// The torn event's bytes, at most [`MEASURED_BYTES_MAX`] of them.
     torn: Vec<u8>,
     /// How many bytes of it have come, kept or not.
@@ -34,6 +35,24 @@ pub(super) struct Stream {
     saw_stop_reason: bool,
     end: Option<StreamEnd>,
     is_broken: bool,
+}
+
+/// What makes an event worth parsing. Searchers cost more to make than one use of them.
+#[derive(Debug)]
+struct Words {
+    usage: Finder<'static>,
+    error: Finder<'static>,
+    abort: Finder<'static>,
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self {
+            usage: Finder::new("\"usage\""),
+            error: Finder::new("\"error\""),
+            abort: Finder::new("\"abort\""),
+        }
+    }
 }
 
 /// What an event means for the client.
@@ -48,6 +67,7 @@ impl Stream {
         Self {
             dialect,
             framer: Framer::default(),
+            words: Words::default(),
             torn: Vec::new(),
             torn_bytes: 0,
             held_bytes: 0,
@@ -120,8 +140,14 @@ impl Stream {
         }
         self.keep(bytes);
         self.torn_bytes = 0;
-        let event = std::mem::take(&mut self.torn);
-        self.event(&event)
+        let mut event = std::mem::take(&mut self.torn);
+        let verdict = self.event(&event);
+        // The next torn event uses the buffer again, unless this one was uncommonly long.
+        if event.capacity() <= HELD_BYTES_MAX {
+            event.clear();
+            self.torn = event;
+        }
+        verdict
     }
 
     fn event(&mut self, bytes: &[u8]) -> Verdict {
@@ -190,12 +216,11 @@ impl Stream {
             self.ended(StreamEnd::Complete);
             return Verdict::Pass;
         }
-        if payload::is_aborted(data) {
+        // A quote inside a string is escaped, so generated text never looks like these.
+        if self.words.abort.find(data).is_some() && payload::is_aborted(data) {
             return Verdict::Withhold;
         }
-        // A quote inside a string is escaped, so generated text never looks like these keys.
-        if memmem::find(data, b"\"usage\"").is_some() || memmem::find(data, b"\"error\"").is_some()
-        {
+        if self.words.usage.find(data).is_some() || self.words.error.find(data).is_some() {
             let payload = Payload::of(data);
             usage::merge(&mut self.usage, payload.usage().as_ref());
             if payload.is_error() {
