@@ -50,7 +50,7 @@ fn torn(events: &[String]) -> Vec<String> {
     for event in events {
         let (one, other) = event.split_at(event.len() / 2);
         chunks.push(rest + one);
-        rest = other.to_owned();
+        rest = String::from(other);
     }
     chunks.push(rest);
     chunks

@@ -14,6 +14,7 @@ mod session;
 mod splice;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::{borrow::Cow, ops::Range};
 

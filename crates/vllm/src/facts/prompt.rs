@@ -6,11 +6,7 @@
 //! every request) is left out, as vLLM leaves it out. Every part ends in [`Section::part`]; what
 //! wants each part's digest and size (a prefix chain) hooks in there.
 
-use super::{
-    BodyError,
-    cursor::{Cursor, Text},
-    digest,
-};
+use super::{BodyError, cursor::Cursor, digest, text::Text};
 
 type Result<T> = std::result::Result<T, BodyError>;
 

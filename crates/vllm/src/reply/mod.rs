@@ -54,7 +54,7 @@ pub struct ReplyTap {
 
 #[derive(Debug)]
 enum Form {
-    Stream(Stream),
+    Stream(Box<Stream>),
     Whole(Whole),
 }
 
@@ -63,7 +63,7 @@ impl ReplyTap {
     /// (`text/event-stream`), `status` as the engine answered.
     pub fn new(dialect: Dialect, streaming: bool, status: u16) -> Self {
         let form = if streaming && status < 400 {
-            Form::Stream(Stream::new(dialect))
+            Form::Stream(Box::new(Stream::new(dialect)))
         } else {
             Form::Whole(Whole::new(dialect, status))
         };
