@@ -117,7 +117,7 @@ for (const shot of shots) {
   await page.locator('[aria-busy=true]').waitFor({ state: 'detached' });
   await shot.act?.(page);
   if (shot.path.startsWith('/stats') && !shot.path.includes('table')) {
-    await page.locator('canvas').first().waitFor();
+    await page.locator('canvas, .empty').first().waitFor();
   }
   await page.screenshot({ path: `${folder}${shot.name}.png`, fullPage: true });
   await context.close();

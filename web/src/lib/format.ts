@@ -22,10 +22,10 @@ export function compact(value: Maybe<number>): string {
   return value == null || value < 1000 ? count(value) : short.format(value);
 }
 
-/** A rate, in tokens per second. */
+/** A rate: tenths matter only where it is small. */
 export function rate(value: Maybe<number>): string {
   if (value == null) return dash;
-  return `${value < 100 ? tenth.format(value) : whole.format(value)} tokens`;
+  return value < 100 ? tenth.format(value) : whole.format(value);
 }
 
 /** A percentage, as the API gives it (0 to 100). */
