@@ -94,7 +94,7 @@ impl Core {
                 model: config.served_model_names[0].clone(),
                 block_size: scheduler.block_size,
                 num_gpu_blocks: scheduler.num_blocks,
-                started_s: epoch().as_secs_f64(),
+                started_s: (config.api_servers() == 1).then(|| epoch().as_secs_f64()),
             },
             requests: AtomicU64::new(0),
             exit: watch::Sender::new(None),
@@ -117,6 +117,16 @@ impl Core {
 
     pub(crate) fn max_model_len(&self) -> u32 {
         self.config.scheduler().max_model_len
+    }
+
+    /// `system_fingerprint`: version, ranks, and a hash that stands for the settings.
+    pub(crate) fn fingerprint(&self) -> String {
+        let ranks = match self.ranks() {
+            1 => String::new(),
+            ranks => format!("-dp{ranks}"),
+        };
+        let settings = &Random::new(self.config.seed).hex()[..8];
+        format!("vllm-{}{ranks}-{settings}", self.config.vllm_version)
     }
 
     /// A fresh id, as vLLM's random ones look.

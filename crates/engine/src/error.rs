@@ -1,8 +1,10 @@
 //! vLLM's error answers: one place turns what went wrong into status and body.
 //!
 //! Before 0.32 the Messages API answers 500 for most mistakes of the client; the OpenAI APIs answer
-//! 400. What FastAPI finds wrong (no JSON, a missing field, an unknown path) has the OpenAI shape on
-//! every path.
+//! 400. What FastAPI finds wrong (no JSON, a missing field) has the OpenAI shape on every path; an
+//! unknown path or method has FastAPI's own.
+
+mod python;
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -87,7 +89,7 @@ impl ApiError {
             field,
             kind: "missing",
             message: "Field required",
-            input: body.to_string(),
+            input: python::repr(body),
         }
     }
 
@@ -101,7 +103,7 @@ impl ApiError {
             field,
             kind: "value_error",
             message,
-            input: value.to_string(),
+            input: python::repr(value),
         }
     }
 
@@ -143,7 +145,7 @@ impl ApiError {
     fn is_of_fastapi(&self) -> bool {
         matches!(
             self,
-            Self::NotJson { .. } | Self::NotJsonType | Self::Field { .. } | Self::Http(_)
+            Self::NotJson { .. } | Self::NotJsonType | Self::Field { .. }
         )
     }
 
@@ -161,11 +163,11 @@ impl ApiError {
     pub(crate) fn body(&self, shape: Shape, version: VllmVersion) -> (StatusCode, Vec<u8>) {
         let status = self.status(shape, version);
         let kind = self.kind(shape, status);
-        let message = match self {
-            Self::Http(status) => status.canonical_reason().unwrap_or("Error").to_owned(),
-            other => other.to_string(),
-        };
-        let body = if shape == Shape::Anthropic && !self.is_of_fastapi() {
+        let message = self.to_string();
+        let body = if let Self::Http(status) = self {
+            let detail = status.canonical_reason().unwrap_or("Error");
+            serde_json::to_vec(&serde_json::json!({"detail": detail}))
+        } else if shape == Shape::Anthropic && !self.is_of_fastapi() {
             serde_json::to_vec(&AnthropicError {
                 r#type: "error",
                 error: AnthropicInfo {
@@ -184,6 +186,31 @@ impl ApiError {
             })
         };
         (status, body.expect("plain strings and numbers serialise"))
+    }
+
+    /// What a Messages stream says of an error. Before 0.32 vLLM runs the chat API's error through
+    /// the model of a chunk, and tells of that.
+    pub(crate) fn messages_event(&self, version: VllmVersion) -> Vec<u8> {
+        let message = if version.messages_blame_the_client() {
+            self.to_string()
+        } else {
+            "2 validation errors for ChatCompletionStreamResponse\nmodel\n  Field required \
+             [type=missing, input_value={'error': {'message': 'da...am': None, 'code': 400}}, \
+             input_type=dict]\n    For further information visit \
+             https://errors.pydantic.dev/2.14/v/missing\nchoices\n  Field required \
+             [type=missing, input_value={'error': {'message': 'da...am': None, 'code': 400}}, \
+             input_type=dict]\n    For further information visit \
+             https://errors.pydantic.dev/2.14/v/missing"
+                .to_owned()
+        };
+        let error = AnthropicError {
+            r#type: "error",
+            error: AnthropicInfo {
+                r#type: "internal_error",
+                message,
+            },
+        };
+        serde_json::to_vec(&error).expect("strings serialise")
     }
 
     /// The answer.

@@ -47,6 +47,8 @@ struct Histograms {
     prompt_tokens: Histogram,
     generation_tokens: Histogram,
     iteration_tokens: Histogram,
+    time_per_output_token: Histogram,
+    prefill_kv_computed: Histogram,
 }
 
 /// When what happened to a request.
@@ -57,6 +59,8 @@ pub(crate) struct Timing {
     first_token: Option<Instant>,
     last_token: Option<Instant>,
     prompt_tokens: usize,
+    /// Of the prompt, found in the cache.
+    cached_tokens: u32,
     tokens: u32,
 }
 
@@ -69,13 +73,15 @@ impl Timing {
             first_token: None,
             last_token: None,
             prompt_tokens,
+            cached_tokens: 0,
             tokens: 0,
         }
     }
 
-    /// A step took it.
-    pub(crate) fn scheduled(&mut self) {
+    /// A step took it; so many of its prompt's tokens were found in the cache.
+    pub(crate) fn scheduled(&mut self, cached_tokens: u32) {
         self.scheduled.get_or_insert_with(Instant::now);
+        self.cached_tokens = cached_tokens;
     }
 }
 
@@ -149,6 +155,11 @@ impl RankMetrics {
         histograms
             .generation_tokens
             .observe(f64::from(timing.tokens));
+        let gaps = f64::from(timing.tokens.saturating_sub(1).max(1));
+        let per_token = seconds(first, now) / gaps;
+        histograms.time_per_output_token.observe(per_token);
+        let computed = timing.prompt_tokens as f64 - f64::from(timing.cached_tokens);
+        histograms.prefill_kv_computed.observe(computed);
     }
 
     /// Requests waiting and running, and the KV usage: what vLLM's balancer sees.
@@ -173,6 +184,8 @@ impl Histograms {
             prompt_tokens: tokens(),
             generation_tokens: tokens(),
             iteration_tokens: Histogram::new(histogram::ITERATION_TOKENS.to_vec()),
+            time_per_output_token: Histogram::new(histogram::INTER_TOKEN_S.to_vec()),
+            prefill_kv_computed: tokens(),
         }
     }
 }

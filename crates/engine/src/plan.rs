@@ -38,9 +38,10 @@ pub(crate) enum Show {
     Arguments(usize, String),
 }
 
-/// A tool call with the id that its result will name.
+/// A tool call.
 #[derive(Debug)]
 pub(crate) struct PlannedCall {
+    /// What its id ends in, behind the dialect's prefix; its result will name it.
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) arguments: String,
@@ -208,7 +209,7 @@ impl Builder {
         });
         self.push(CALL_MARKS[2], |_| Show::Nothing);
         self.plan.calls.push(PlannedCall {
-            id: format!("chatcmpl-tool-{}", random.hex()),
+            id: random.hex(),
             name: call.name,
             arguments: call.arguments,
             last_token: self.plan.tokens.len() - 1,

@@ -29,8 +29,8 @@ impl Random {
         self.next() % bound
     }
 
-    /// 32 hexadecimal digits, as vLLM's ids end in.
+    /// 16 hexadecimal digits, as vLLM's ids end in.
     pub(crate) fn hex(&mut self) -> String {
-        format!("{:016x}{:016x}", self.next(), self.next())
+        format!("{:016x}", self.next())
     }
 }

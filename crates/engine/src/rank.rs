@@ -126,10 +126,8 @@ impl Rank {
     async fn execute(&mut self, step: &Step) {
         for scheduled in &step.scheduled {
             if let Some(active) = self.requests.get_mut(&scheduled.id) {
-                active.timing.scheduled();
-                if active.generated == 0 {
-                    active.cached = self.scheduler.cached_tokens(scheduled.id).unwrap_or(0);
-                }
+                active.cached = self.scheduler.cached_tokens(scheduled.id).unwrap_or(0);
+                active.timing.scheduled(active.cached);
             }
         }
         self.publish();

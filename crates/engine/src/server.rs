@@ -173,5 +173,7 @@ async fn answer(
     }
     let server = HeaderValue::from_static("uvicorn");
     response.headers_mut().insert(header::SERVER, server);
+    let origin = HeaderValue::from_static("Origin");
+    response.headers_mut().insert(header::VARY, origin);
     Ok(response)
 }

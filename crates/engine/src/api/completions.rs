@@ -39,6 +39,7 @@ pub(crate) async fn create(State(core): Shared, request: HttpRequest) -> Respons
                 id: call.reply_id("cmpl-"),
                 model: call.core.model().to_owned(),
                 created: epoch().as_secs(),
+                fingerprint: call.core.fingerprint(),
                 usage: UsageWish::of(&call),
                 version,
             };
@@ -107,6 +108,7 @@ struct CompletionWriter {
     id: String,
     model: String,
     created: u64,
+    fingerprint: String,
     usage: UsageWish,
     version: VllmVersion,
 }
@@ -120,6 +122,9 @@ struct Completion<'a> {
     choices: Vec<Choice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<WireUsage>,
+    /// With the final usage only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_fingerprint: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -129,6 +134,8 @@ struct Choice<'a> {
     logprobs: Option<()>,
     finish_reason: Option<&'static str>,
     stop_reason: Option<()>,
+    prompt_token_ids: Option<()>,
+    token_ids: Option<()>,
 }
 
 impl CompletionWriter {
@@ -144,6 +151,8 @@ impl CompletionWriter {
             logprobs: None,
             finish_reason: finish.map(Finish::as_str),
             stop_reason: None,
+            prompt_token_ids: None,
+            token_ids: None,
         });
         Completion {
             id: &self.id,
@@ -152,6 +161,7 @@ impl CompletionWriter {
             model: &self.model,
             choices: choice.into_iter().collect(),
             usage,
+            system_fingerprint: None,
         }
     }
 }
@@ -175,7 +185,9 @@ impl Writer for CompletionWriter {
         }
         if self.usage.at_end {
             let usage = self.usage.of_completion(usage);
-            events.data(&self.completion(None, None, Some(usage)));
+            let mut last = self.completion(None, None, Some(usage));
+            last.system_fingerprint = Some(&self.fingerprint);
+            events.data(&last);
         }
         events.done();
     }
@@ -189,7 +201,8 @@ impl Writer for CompletionWriter {
     fn whole(&mut self, plan: &Plan, finish: Finish, usage: Usage) -> Vec<u8> {
         let (text, _) = plan.reply(usage.completion as usize);
         let usage = self.usage.of_completion(usage);
-        let completion = self.completion(Some(&text), Some(finish), Some(usage));
+        let mut completion = self.completion(Some(&text), Some(finish), Some(usage));
+        completion.system_fingerprint = Some(&self.fingerprint);
         serde_json::to_vec(&completion).expect("strings and numbers serialise")
     }
 }

@@ -34,7 +34,7 @@ pub(crate) async fn reply(call: &Call, request: Request, mut writer: Box<dyn Wri
     };
     let rank = match choose_rank(call, request.steered) {
         Ok(rank) => rank,
-        Err(error) if request.stream => return failed_stream(&error, writer.as_mut()),
+        Err(error) if request.stream => return failed_stream(call, &error, writer.as_mut()),
         Err(error) => return error.answer(shape, config.vllm_version),
     };
     let faults = call.core.pending_faults.meet(rank);
@@ -78,7 +78,7 @@ fn tokens_max(call: &Call, request: &Request) -> Result<u32, ApiError> {
             "This model's maximum context length is {context} tokens. However, you requested \
              {asked} output tokens and your prompt contains at least {found} input tokens, for a \
              total of at least {total} tokens. Please reduce the length of the input prompt or \
-             the number of requested output tokens."
+             the number of requested output tokens. (parameter=input_tokens, value={found})"
         );
         return Err(ApiError::client(message, Some("input_tokens")));
     }
@@ -176,10 +176,15 @@ async fn whole(
 }
 
 /// What vLLM does with a mistake that it finds after it has said 200.
-fn failed_stream(error: &ApiError, writer: &mut dyn Writer) -> Response {
+fn failed_stream(call: &Call, error: &ApiError, writer: &mut dyn Writer) -> Response {
     let mut events = Events::default();
     writer.fail(error, &mut events);
-    event_stream(Body::from(events.0.concat()))
+    let (mut sender, body) = stream::channel(call.connection.clone(), vec![]);
+    tokio::spawn(async move {
+        // A client that has left needs no error.
+        let _ = sender.send(&mut events).await;
+    });
+    event_stream(Body::new(body))
 }
 
 fn event_stream(body: Body) -> Response {

@@ -20,10 +20,14 @@ pub(super) struct WireUsage {
 }
 
 #[derive(Debug, Serialize)]
+#[allow(clippy::struct_field_names)] // the API's own names
 struct Details {
     cached_tokens: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     created_cache_tokens: Option<u32>,
+    /// In whole replies, and null there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    multimodal_tokens: Option<Value>,
 }
 
 /// Who hears of usage, and when.
@@ -60,8 +64,18 @@ impl UsageWish {
         let details = Details {
             cached_tokens: usage.cached,
             created_cache_tokens: Some(usage.created),
+            multimodal_tokens: None,
         };
         WireUsage::of(usage, self.details.then_some(details))
+    }
+
+    /// The usage of a whole chat, where vLLM prints nulls.
+    pub(super) fn of_whole_chat(self, usage: Usage) -> WireUsage {
+        let mut usage = self.of_chat(usage);
+        if let Some(details) = &mut usage.prompt_tokens_details {
+            details.multimodal_tokens = Some(Value::Null);
+        }
+        usage
     }
 
     /// The final usage of a plain completion, which tells nothing of what was written.
@@ -69,6 +83,7 @@ impl UsageWish {
         let details = Details {
             cached_tokens: usage.cached,
             created_cache_tokens: None,
+            multimodal_tokens: None,
         };
         WireUsage::of(usage, self.details.then_some(details))
     }

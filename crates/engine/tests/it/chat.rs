@@ -33,9 +33,9 @@ async fn a_stream_has_vllms_chunks() {
         choices,
         [
             &json!({"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": null, "finish_reason": null}),
-            &json!({"index": 0, "delta": {"content": "one "}, "logprobs": null, "finish_reason": null}),
-            &json!({"index": 0, "delta": {"content": "two"}, "logprobs": null, "finish_reason": null}),
-            &json!({"index": 0, "delta": {"content": ""}, "logprobs": null, "finish_reason": "stop", "stop_reason": null}),
+            &json!({"index": 0, "delta": {"content": "one "}, "logprobs": null, "finish_reason": null, "token_ids": null}),
+            &json!({"index": 0, "delta": {"content": "two"}, "logprobs": null, "finish_reason": null, "token_ids": null}),
+            &json!({"index": 0, "delta": {"content": ""}, "logprobs": null, "finish_reason": "stop", "stop_reason": null, "token_ids": null}),
         ]
     );
 }

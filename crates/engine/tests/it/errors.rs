@@ -134,10 +134,11 @@ async fn unknown_paths_and_methods() {
     let (_engine, client) = start(config()).await;
     let reply = client.get("/ready").await;
     assert_eq!(reply.status, 404);
-    assert_eq!(openai_error(&reply)["message"], "Not Found");
+    assert_eq!(reply.json(), json!({"detail": "Not Found"}));
     let reply = client.get("/v1/messages").await;
     assert_eq!(reply.status, 405);
-    assert_eq!(openai_error(&reply)["message"], "Method Not Allowed");
+    assert_eq!(reply.json(), json!({"detail": "Method Not Allowed"}));
+    assert_eq!(reply.headers["allow"], "POST");
     let reply = client.post("/reset_prefix_cache", &json!({})).await;
     assert_eq!(reply.status, 404, "closed without the developers' mode");
 }

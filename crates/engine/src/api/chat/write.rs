@@ -1,6 +1,7 @@
 //! A reply as chat chunks, or as one completion. The order of keys, and which nulls show, are vLLM's.
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::super::{
     openai::{UsageWish, WireUsage},
@@ -20,6 +21,7 @@ pub(super) struct ChatWriter {
     id: String,
     model: String,
     created: u64,
+    fingerprint: String,
     usage: UsageWish,
     version: VllmVersion,
 }
@@ -33,6 +35,18 @@ struct Chunk<'a> {
     choices: Vec<ChunkChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<WireUsage>,
+    /// On the last chunk: of usage where there is one, else of the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_fingerprint: Option<&'a str>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    prompt: Option<PromptEcho>,
+}
+
+/// What vLLM would repeat of the prompt if asked to; on the first chunk.
+#[derive(Serialize, Default)]
+struct PromptEcho {
+    prompt_token_ids: Option<()>,
+    prompt_text: Option<()>,
 }
 
 #[derive(Serialize)]
@@ -43,7 +57,10 @@ struct ChunkChoice<'a> {
     finish_reason: Option<&'static str>,
     /// On the last chunk only, and null there: no stop string ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stop_reason: Option<serde_json::Value>,
+    stop_reason: Option<Value>,
+    /// On all but the first chunk, and null there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_ids: Option<Value>,
 }
 
 #[derive(Serialize, Default)]
@@ -59,7 +76,7 @@ struct Delta<'a> {
 #[derive(Serialize)]
 struct DeltaCall<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a str>,
+    id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     r#type: Option<&'static str>,
     index: usize,
@@ -81,11 +98,14 @@ struct Completion<'a> {
     model: &'a str,
     choices: [Choice<'a>; 1],
     service_tier: Option<()>,
-    system_fingerprint: Option<()>,
+    system_fingerprint: &'a str,
     usage: WireUsage,
     prompt_logprobs: Option<()>,
-    prompt_token_ids: Option<()>,
+    #[serde(flatten)]
+    prompt: PromptEcho,
     kv_transfer_params: Option<()>,
+    ec_transfer_params: Option<()>,
+    metrics: Option<()>,
 }
 
 #[derive(Serialize)]
@@ -96,6 +116,7 @@ struct Choice<'a> {
     finish_reason: &'static str,
     stop_reason: Option<()>,
     token_ids: Option<()>,
+    routed_experts: Option<()>,
 }
 
 #[derive(Serialize)]
@@ -113,7 +134,7 @@ struct Message<'a> {
 
 #[derive(Serialize)]
 struct WholeCall<'a> {
-    id: &'a str,
+    id: String,
     r#type: &'static str,
     function: WholeFunction<'a>,
 }
@@ -130,6 +151,7 @@ impl ChatWriter {
             id: call.reply_id("chatcmpl-"),
             model: call.core.model().to_owned(),
             created: epoch().as_secs(),
+            fingerprint: call.core.fingerprint(),
             usage: UsageWish::of(call),
             version: call.core.config.vllm_version,
         }
@@ -143,18 +165,25 @@ impl ChatWriter {
             model: &self.model,
             choices,
             usage,
+            system_fingerprint: None,
+            prompt: None,
         }
     }
 
     fn delta(&self, delta: Delta<'_>, finish: Option<&'static str>, usage: Usage) -> Vec<u8> {
+        let first = delta.role.is_some();
         let choice = ChunkChoice {
             index: 0,
             delta,
             logprobs: None,
             finish_reason: finish,
-            stop_reason: finish.map(|_| serde_json::Value::Null),
+            stop_reason: finish.map(|_| Value::Null),
+            token_ids: (!first).then_some(Value::Null),
         };
-        let chunk = self.chunk(vec![choice], self.usage.on_chunk(usage));
+        let mut chunk = self.chunk(vec![choice], self.usage.on_chunk(usage));
+        let last = finish.is_some() && !self.usage.at_end;
+        chunk.system_fingerprint = last.then_some(self.fingerprint.as_str());
+        chunk.prompt = first.then(PromptEcho::default);
         serde_json::to_vec(&chunk).expect("strings and numbers serialise")
     }
 }
@@ -197,7 +226,9 @@ impl Writer for ChatWriter {
             events.raw("data: ", &self.delta(Delta::default(), finish, usage));
         }
         if self.usage.at_end {
-            events.data(&self.chunk(vec![], Some(self.usage.of_chat(usage))));
+            let mut chunk = self.chunk(vec![], Some(self.usage.of_chat(usage)));
+            chunk.system_fingerprint = Some(&self.fingerprint);
+            events.data(&chunk);
         }
         events.done();
     }
@@ -227,6 +258,7 @@ impl Writer for ChatWriter {
             finish_reason: finish_reason(plan, finish),
             stop_reason: None,
             token_ids: None,
+            routed_experts: None,
         };
         let completion = Completion {
             id: &self.id,
@@ -235,11 +267,13 @@ impl Writer for ChatWriter {
             model: &self.model,
             choices: [choice],
             service_tier: None,
-            system_fingerprint: None,
-            usage: self.usage.of_chat(usage),
+            system_fingerprint: &self.fingerprint,
+            usage: self.usage.of_whole_chat(usage),
             prompt_logprobs: None,
-            prompt_token_ids: None,
+            prompt: PromptEcho::default(),
             kv_transfer_params: None,
+            ec_transfer_params: None,
+            metrics: None,
         };
         serde_json::to_vec(&completion).expect("strings and numbers serialise")
     }
@@ -247,7 +281,7 @@ impl Writer for ChatWriter {
 
 fn call_delta<'a>(index: usize, start: Option<&'a PlannedCall>, arguments: &'a str) -> Delta<'a> {
     let call = DeltaCall {
-        id: start.map(|call| call.id.as_str()),
+        id: start.map(call_id),
         r#type: start.map(|_| "function"),
         index,
         function: DeltaFunction {
@@ -263,13 +297,17 @@ fn call_delta<'a>(index: usize, start: Option<&'a PlannedCall>, arguments: &'a s
 
 fn whole_call(call: &PlannedCall) -> WholeCall<'_> {
     WholeCall {
-        id: &call.id,
+        id: call_id(call),
         r#type: "function",
         function: WholeFunction {
             name: &call.name,
             arguments: &call.arguments,
         },
     }
+}
+
+fn call_id(call: &PlannedCall) -> String {
+    format!("chatcmpl-tool-{}", call.id)
 }
 
 fn finish_reason(plan: &Plan, finish: Finish) -> &'static str {

@@ -22,7 +22,10 @@ pub(super) fn request(call: &Call) -> Result<Request, ApiError> {
     if let Some(temperature) = call.body["temperature"].as_f64()
         && temperature < 0.0
     {
-        let message = format!("temperature must be non-negative, got {temperature:?}.");
+        let message = format!(
+            "temperature must be non-negative, got {temperature:?}. (parameter=temperature, \
+             value={temperature:?})"
+        );
         return Err(ApiError::client(message, Some("temperature")));
     }
     Ok(Request {
@@ -44,8 +47,9 @@ pub(super) fn conversation(call: &Call) -> Result<Conversation, ApiError> {
     let messages = call.array("messages")?;
     call.check_model()?;
     if messages.is_empty() {
-        let message = "list index out of range".to_owned();
-        return Err(ApiError::client(message, None));
+        let message = "Cannot apply chat template to an empty conversation. Provide at least one \
+                       message.";
+        return Err(ApiError::client(message.to_owned(), None));
     }
     let tools = call.body["tools"].as_array().map(Vec::as_slice);
     let mut conversation = Conversation {

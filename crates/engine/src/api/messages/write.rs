@@ -9,9 +9,9 @@ use super::super::{
 };
 use crate::{
     VllmVersion,
-    error::{ApiError, Shape},
+    error::ApiError,
     generation::{Finish, Usage},
-    plan::{Plan, Show},
+    plan::{Plan, PlannedCall, Show},
 };
 
 /// Writes one reply.
@@ -56,7 +56,9 @@ struct Message<'a> {
     content: Vec<ContentBlock<'a>>,
     model: &'a str,
     stop_reason: Option<&'static str>,
-    stop_sequence: Option<&'static str>,
+    /// Only in `message_start`, and null there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_sequence: Option<Value>,
     usage: WireUsage,
 }
 
@@ -67,7 +69,7 @@ enum ContentBlock<'a> {
         text: &'a str,
     },
     ToolUse {
-        id: &'a str,
+        id: String,
         name: &'a str,
         input: Value,
     },
@@ -120,7 +122,7 @@ impl MessagesWriter {
             content,
             model: &self.model,
             stop_reason: None,
-            stop_sequence: None,
+            stop_sequence: Some(Value::Null),
             usage,
         }
     }
@@ -208,7 +210,7 @@ impl Writer for MessagesWriter {
             Show::CallStarts(index) => {
                 let call = &token.plan.calls[*index];
                 let content = ContentBlock::ToolUse {
-                    id: &call.id,
+                    id: call_id(call),
                     name: &call.name,
                     input: json!({}),
                 };
@@ -249,7 +251,7 @@ impl Writer for MessagesWriter {
     }
 
     fn fail(&mut self, error: &ApiError, events: &mut Events) {
-        let (_, body) = error.body(Shape::Anthropic, self.version);
+        let body = error.messages_event(self.version);
         events.raw("event: error\ndata: ", &body);
     }
 
@@ -260,14 +262,19 @@ impl Writer for MessagesWriter {
             content.push(ContentBlock::Text { text: &text });
         }
         content.extend(calls.iter().map(|call| ContentBlock::ToolUse {
-            id: &call.id,
+            id: call_id(call),
             name: &call.name,
             input: serde_json::from_str(&call.arguments).unwrap_or_default(),
         }));
         let mut message = self.message(content, self.usage(usage));
         message.stop_reason = stop_reason(plan, finish);
+        message.stop_sequence = None;
         serde_json::to_vec(&message).expect("strings, numbers and JSON values serialise")
     }
+}
+
+fn call_id(call: &PlannedCall) -> String {
+    format!("chatcmpl-tool-{}", call.id)
 }
 
 /// vLLM has no word for an aborted reply: its stop reason is null.

@@ -1,89 +1,80 @@
-//! The JSON of the Responses API, with the keys and nulls that vLLM prints.
+//! The JSON of the Responses API, with the keys, their order and the nulls that vLLM prints.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::generation::Usage;
 
-/// An event of a stream.
-#[derive(Serialize)]
+/// An event of a stream: of the fields, those that its type has.
+#[derive(Serialize, Default)]
 pub(super) struct Event<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) arguments: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) content_index: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) delta: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) item: Option<Item<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) item_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) logprobs: Option<[(); 0]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output_index: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) part: Option<Part<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response: Option<Response<'a>>,
     pub(super) sequence_number: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) text: Option<&'a str>,
     pub(super) r#type: &'static str,
-    #[serde(flatten)]
-    pub(super) body: Body<'a>,
-}
-
-/// What an event carries besides its type and number.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(super) enum Body<'a> {
-    Response {
-        response: Response<'a>,
-    },
-    Item {
-        output_index: usize,
-        item: Item<'a>,
-    },
-    Part {
-        output_index: usize,
-        item_id: &'a str,
-        content_index: usize,
-        part: Part<'a>,
-    },
-    TextDelta {
-        output_index: usize,
-        item_id: &'a str,
-        content_index: usize,
-        delta: &'a str,
-        logprobs: [(); 0],
-    },
-    TextDone {
-        output_index: usize,
-        item_id: &'a str,
-        content_index: usize,
-        text: &'a str,
-        logprobs: [(); 0],
-    },
-    ArgumentsDelta {
-        output_index: usize,
-        item_id: &'a str,
-        delta: &'a str,
-    },
-    ArgumentsDone {
-        output_index: usize,
-        item_id: &'a str,
-        arguments: &'a str,
-        name: &'a str,
-    },
 }
 
 /// An output item.
 #[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(untagged)]
 pub(super) enum Item<'a> {
-    Message {
-        id: &'a str,
-        content: Vec<Part<'a>>,
-        role: &'static str,
-        status: &'static str,
-    },
-    FunctionCall {
-        arguments: &'a str,
-        call_id: &'a str,
-        name: &'a str,
-        id: &'a str,
-        status: &'static str,
-    },
+    Message(MessageItem<'a>),
+    FunctionCall(CallItem<'a>),
+}
+
+/// The text of a reply.
+#[derive(Serialize)]
+pub(super) struct MessageItem<'a> {
+    id: &'a str,
+    content: Vec<Part<'a>>,
+    role: &'static str,
+    status: &'static str,
+    r#type: &'static str,
+    phase: Option<()>,
+    /// vLLM adds it to the item that closes a stream's message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<[(); 0]>,
+}
+
+/// A tool call of a reply.
+#[derive(Serialize)]
+pub(super) struct CallItem<'a> {
+    pub(super) arguments: &'a str,
+    pub(super) call_id: &'a str,
+    pub(super) name: &'a str,
+    pub(super) r#type: &'static str,
+    pub(super) id: &'a str,
+    pub(super) namespace: Option<()>,
+    pub(super) status: &'static str,
 }
 
 /// A content part: always text.
 #[derive(Serialize)]
 pub(super) struct Part<'a> {
-    pub(super) annotations: [(); 0],
-    pub(super) text: &'a str,
-    pub(super) r#type: &'static str,
-    pub(super) logprobs: Option<[(); 0]>,
+    annotations: [(); 0],
+    text: &'a str,
+    r#type: &'static str,
+    logprobs: Option<[(); 0]>,
 }
 
 /// A response, finished or not.
@@ -115,6 +106,12 @@ pub(super) struct Response<'a> {
     pub(super) truncation: &'static str,
     pub(super) usage: Option<WireUsage>,
     pub(super) user: Option<()>,
+    pub(super) presence_penalty: f64,
+    pub(super) frequency_penalty: f64,
+    pub(super) kv_transfer_params: Option<()>,
+    pub(super) ec_transfer_params: Option<()>,
+    pub(super) input_messages: Option<()>,
+    pub(super) output_messages: Option<()>,
 }
 
 /// Why a response is not whole.
@@ -170,7 +167,7 @@ impl From<Usage> for WireUsage {
 }
 
 impl<'a> Part<'a> {
-    /// Output text.
+    /// Finished output text.
     pub(super) fn of(text: &'a str) -> Self {
         Self {
             annotations: [],
@@ -178,5 +175,54 @@ impl<'a> Part<'a> {
             r#type: "output_text",
             logprobs: None,
         }
+    }
+
+    /// Output text that is about to come.
+    pub(super) fn opened() -> Self {
+        Self {
+            logprobs: Some([]),
+            ..Self::of("")
+        }
+    }
+}
+
+impl<'a> Item<'a> {
+    /// A whole message.
+    pub(super) fn message(id: &'a str, text: &'a str) -> Self {
+        Self::Message(MessageItem {
+            id,
+            content: vec![Part::of(text)],
+            role: "assistant",
+            status: "completed",
+            r#type: "message",
+            phase: None,
+            summary: None,
+        })
+    }
+
+    /// The message as a stream opens it.
+    pub(super) fn opened_message(id: &'a str) -> Self {
+        Self::Message(MessageItem {
+            id,
+            content: vec![],
+            role: "assistant",
+            status: "in_progress",
+            r#type: "message",
+            phase: None,
+            summary: None,
+        })
+    }
+
+    /// The message as a stream closes it.
+    pub(super) fn closed_message(id: &'a str, text: &'a str) -> Self {
+        Self::Message(MessageItem {
+            id,
+            content: vec![Part::of(text)],
+            role: "assistant",
+            status: "completed",
+            r#type: "message",
+            phase: None,
+            summary: Some([]),
+        })
     }
 }

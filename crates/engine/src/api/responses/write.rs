@@ -10,20 +10,20 @@ use super::{
         request::Call,
         writer::{Events, Token, Writer},
     },
-    wire::{Body, Event, Incomplete, Item, Part, Response, WireUsage},
+    wire::{CallItem, Event, Incomplete, Item, Part, Response, WireUsage},
 };
 use crate::{
     VllmVersion,
     core::epoch,
     error::{ApiError, Shape},
     generation::{Finish, Usage},
-    plan::{Plan, Show},
+    plan::{Plan, PlannedCall, Show},
 };
 
 /// Writes one reply.
 pub(super) struct ResponsesWriter {
     id: String,
-    /// Item ids are this and the item's index.
+    /// Item ids end in this and the item's index.
     item_stem: String,
     model: String,
     created: u64,
@@ -52,18 +52,30 @@ enum Open {
     Call { index: usize, arguments: String },
 }
 
-impl ResponsesWriter {
-    pub(super) fn new(call: &Call, prompt_tokens: usize) -> Self {
-        let body = &call.body;
+impl Echo {
+    fn of(body: &Value) -> Self {
         let or = |field: &str, default: Value| match &body[field] {
             Value::Null => default,
             value => value.clone(),
         };
-        let left = call
-            .core
-            .max_model_len()
-            .saturating_sub(prompt_tokens as u32);
-        let asked = body["max_output_tokens"].as_u64();
+        let tools = or("tools", json!([]));
+        let choice = if tools == json!([]) { "none" } else { "auto" };
+        Self {
+            instructions: body["instructions"].clone(),
+            metadata: body["metadata"].clone(),
+            tool_choice: or("tool_choice", json!(choice)),
+            tools,
+            reasoning: body["reasoning"].clone(),
+            text: body["text"].clone(),
+        }
+    }
+}
+
+impl ResponsesWriter {
+    pub(super) fn new(call: &Call, prompt_tokens: usize) -> Self {
+        let left = call.core.max_model_len();
+        let left = left.saturating_sub(prompt_tokens as u32);
+        let asked = call.body["max_output_tokens"].as_u64();
         Self {
             id: call.reply_id("resp_"),
             item_stem: call.core.fresh_id(),
@@ -71,29 +83,22 @@ impl ResponsesWriter {
             created: epoch().as_secs(),
             version: call.core.config.vllm_version,
             max_output_tokens: asked.map_or(left, |asked| left.min(asked as u32)),
-            echo: Echo {
-                instructions: body["instructions"].clone(),
-                metadata: body["metadata"].clone(),
-                tool_choice: or("tool_choice", json!("auto")),
-                tools: or("tools", json!([])),
-                reasoning: body["reasoning"].clone(),
-                text: body["text"].clone(),
-            },
+            echo: Echo::of(&call.body),
             sequence: 0,
             open: None,
             items: 0,
         }
     }
 
-    fn item_id(&self, prefix: &str, index: usize) -> String {
-        format!("{prefix}_{}{index:02}", &self.item_stem[2..])
+    fn item_id(&self, index: usize) -> String {
+        format!("{}{index:02x}", &self.item_stem[2..])
     }
 
-    fn emit(&mut self, r#type: &'static str, body: Body<'_>, events: &mut Events) {
+    fn emit(&mut self, r#type: &'static str, event: Event<'_>, events: &mut Events) {
         let event = Event {
             sequence_number: self.sequence,
             r#type,
-            body,
+            ..event
         };
         events.named(r#type, &event);
         self.sequence += 1;
@@ -135,85 +140,95 @@ impl ResponsesWriter {
             truncation: "disabled",
             usage,
             user: None,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            kv_transfer_params: None,
+            ec_transfer_params: None,
+            input_messages: None,
+            output_messages: None,
         }
     }
 
-    /// An event that carries the response as it stands.
-    fn emit_response(
-        &mut self,
-        r#type: &'static str,
-        (status, plan): (&'static str, Option<(&Plan, Usage)>),
-        events: &mut Events,
-    ) {
-        let ids: Vec<String> = (0..=plan.map_or(0, |(plan, _)| plan.calls.len()))
-            .map(|index| self.item_id("msg", index))
-            .collect();
-        let text = plan.map_or_else(String::new, |(plan, usage)| {
-            plan.reply(usage.completion as usize).0
-        });
-        let output = plan.map_or_else(Vec::new, |(plan, usage)| {
-            output_items(plan, usage, &text, &ids)
-        });
-        let usage = plan.map(|(_, usage)| usage.into());
+    /// An event that carries the response before anything of it is there.
+    fn emit_opened(&mut self, r#type: &'static str, events: &mut Events) {
         let event = Event {
+            response: Some(self.response("in_progress", vec![], None)),
             sequence_number: self.sequence,
             r#type,
-            body: Body::Response {
-                response: self.response(status, output, usage),
-            },
+            ..Event::default()
         };
         events.named(r#type, &event);
         self.sequence += 1;
     }
 
+    fn finished(&self, plan: &Plan, finish: Finish, usage: Usage) -> FinishedParts {
+        let (text, calls) = plan.reply(usage.completion as usize);
+        let ids = (0..=calls.len()).map(|index| format!("msg_{}", self.item_id(index)));
+        FinishedParts {
+            text,
+            ids: ids.collect(),
+            call_ids: calls.iter().map(|call| call_id(call)).collect(),
+            status: match finish {
+                Finish::Length => "incomplete",
+                Finish::Stop | Finish::Abort => "completed",
+            },
+        }
+    }
+
     fn close(&mut self, plan: &Plan, events: &mut Events) {
-        let output_index = self.items;
         match self.open.take() {
             None => return,
-            Some(Open::Message { text }) => self.close_message(output_index, &text, events),
+            Some(Open::Message { text }) => self.close_message(&text, events),
             Some(Open::Call { index, arguments }) => {
-                let call = &plan.calls[index];
-                let id = self.item_id("msg", output_index);
-                let done = Body::ArgumentsDone {
-                    output_index,
-                    item_id: &id,
-                    arguments: &arguments,
-                    name: &call.name,
-                };
-                self.emit("response.function_call_arguments.done", done, events);
-                let item = Item::FunctionCall {
-                    arguments: &arguments,
-                    call_id: &call.id,
-                    name: &call.name,
-                    id: &id,
-                    status: "completed",
-                };
-                let done = Body::Item { output_index, item };
-                self.emit("response.output_item.done", done, events);
+                self.close_call(&plan.calls[index], &arguments, events);
             }
         }
         self.items += 1;
     }
 
-    fn close_message(&mut self, output_index: usize, text: &str, events: &mut Events) {
-        let id = self.item_id("msg", output_index);
-        let done = Body::TextDone {
+    fn close_call(&mut self, call: &PlannedCall, arguments: &str, events: &mut Events) {
+        let (output_index, id) = (Some(self.items), self.item_id(self.items));
+        let done = Event {
+            arguments: Some(arguments),
+            item_id: Some(&id),
+            name: Some(&call.name),
             output_index,
-            item_id: &id,
-            content_index: 0,
-            text,
-            logprobs: [],
+            ..Event::default()
+        };
+        self.emit("response.function_call_arguments.done", done, events);
+        let call_id = call_id(call);
+        let done = Event {
+            item: Some(call_item(call, (&id, &call_id), arguments, "completed")),
+            output_index,
+            ..Event::default()
+        };
+        self.emit("response.output_item.done", done, events);
+    }
+
+    fn close_message(&mut self, text: &str, events: &mut Events) {
+        let (output_index, id) = (Some(self.items), self.item_id(self.items));
+        let done = Event {
+            content_index: Some(0),
+            item_id: Some(&id),
+            logprobs: Some([]),
+            output_index,
+            text: Some(text),
+            ..Event::default()
         };
         self.emit("response.output_text.done", done, events);
-        let part = Body::Part {
+        let done = Event {
+            content_index: Some(0),
+            item_id: Some(&id),
             output_index,
-            item_id: &id,
-            content_index: 0,
-            part: Part::of(text),
+            part: Some(Part::of(text)),
+            ..Event::default()
         };
-        self.emit("response.content_part.done", part, events);
-        let item = message(&id, vec![Part::of(text)], "completed");
-        let done = Body::Item { output_index, item };
+        self.emit("response.content_part.done", done, events);
+        let done = Event {
+            item: Some(Item::closed_message(&id, text)),
+            output_index,
+            ..Event::default()
+        };
         self.emit("response.output_item.done", done, events);
     }
 
@@ -222,58 +237,60 @@ impl ResponsesWriter {
             return;
         }
         self.close(plan, events);
-        let (output_index, id) = (self.items, self.item_id("msg", self.items));
-        let item = message(&id, vec![], "in_progress");
-        let added = Body::Item { output_index, item };
-        self.emit("response.output_item.added", added, events);
-        let part = Body::Part {
+        let (output_index, id) = (Some(self.items), self.item_id(self.items));
+        let added = Event {
+            item: Some(Item::opened_message(&id)),
             output_index,
-            item_id: &id,
-            content_index: 0,
-            part: Part::of(""),
+            ..Event::default()
         };
-        self.emit("response.content_part.added", part, events);
+        self.emit("response.output_item.added", added, events);
+        let added = Event {
+            content_index: Some(0),
+            item_id: Some(&id),
+            output_index,
+            part: Some(Part::opened()),
+            ..Event::default()
+        };
+        self.emit("response.content_part.added", added, events);
         let text = String::new();
         self.open = Some(Open::Message { text });
     }
 
     fn open_call(&mut self, plan: &Plan, index: usize, events: &mut Events) {
         self.close(plan, events);
-        let (output_index, id) = (self.items, self.item_id("msg", self.items));
-        let item = Item::FunctionCall {
-            arguments: "",
-            call_id: &plan.calls[index].id,
-            name: &plan.calls[index].name,
-            id: &id,
-            status: "in_progress",
+        let id = self.item_id(self.items);
+        let call = &plan.calls[index];
+        let call_id = call_id(call);
+        let added = Event {
+            item: Some(call_item(call, (&id, &call_id), "", "in_progress")),
+            output_index: Some(self.items),
+            ..Event::default()
         };
-        let added = Body::Item { output_index, item };
         self.emit("response.output_item.added", added, events);
         let arguments = String::new();
         self.open = Some(Open::Call { index, arguments });
     }
 
     fn delta(&mut self, piece: &str, events: &mut Events) {
-        let (output_index, id) = (self.items, self.item_id("msg", self.items));
+        let id = self.item_id(self.items);
+        let delta = Event {
+            delta: Some(piece),
+            item_id: Some(&id),
+            output_index: Some(self.items),
+            ..Event::default()
+        };
         match &mut self.open {
             Some(Open::Message { text }) => {
                 text.push_str(piece);
-                let delta = Body::TextDelta {
-                    output_index,
-                    item_id: &id,
-                    content_index: 0,
-                    delta: piece,
-                    logprobs: [],
+                let delta = Event {
+                    content_index: Some(0),
+                    logprobs: Some([]),
+                    ..delta
                 };
                 self.emit("response.output_text.delta", delta, events);
             }
             Some(Open::Call { arguments, .. }) => {
                 arguments.push_str(piece);
-                let delta = Body::ArgumentsDelta {
-                    output_index,
-                    item_id: &id,
-                    delta: piece,
-                };
                 self.emit("response.function_call_arguments.delta", delta, events);
             }
             None => {}
@@ -283,8 +300,8 @@ impl ResponsesWriter {
 
 impl Writer for ResponsesWriter {
     fn open(&mut self, events: &mut Events) {
-        self.emit_response("response.created", ("in_progress", None), events);
-        self.emit_response("response.in_progress", ("in_progress", None), events);
+        self.emit_opened("response.created", events);
+        self.emit_opened("response.in_progress", events);
     }
 
     fn start(&mut self, _usage: Usage, _events: &mut Events) {}
@@ -303,9 +320,16 @@ impl Writer for ResponsesWriter {
 
     fn end(&mut self, plan: &Plan, finish: Finish, usage: Usage, events: &mut Events) {
         self.close(plan, events);
-        let status = status(finish);
-        let plan = Some((plan, usage));
-        self.emit_response("response.completed", (status, plan), events);
+        let parts = self.finished(plan, finish, usage);
+        let output = parts.items(plan, usage);
+        let event = Event {
+            response: Some(self.response(parts.status, output, Some(usage.into()))),
+            sequence_number: self.sequence,
+            r#type: "response.completed",
+            ..Event::default()
+        };
+        events.named("response.completed", &event);
+        self.sequence += 1;
     }
 
     fn fail(&mut self, error: &ApiError, events: &mut Events) {
@@ -315,54 +339,60 @@ impl Writer for ResponsesWriter {
     }
 
     fn whole(&mut self, plan: &Plan, finish: Finish, usage: Usage) -> Vec<u8> {
-        let ids: Vec<String> = (0..=plan.calls.len())
-            .map(|index| self.item_id("msg", index))
-            .collect();
-        let (text, _) = plan.reply(usage.completion as usize);
-        let output = output_items(plan, usage, &text, &ids);
-        let response = self.response(status(finish), output, Some(usage.into()));
+        let parts = self.finished(plan, finish, usage);
+        let output = parts.items(plan, usage);
+        let response = self.response(parts.status, output, Some(usage.into()));
         serde_json::to_vec(&response).expect("strings, numbers and JSON values serialise")
     }
 }
 
-fn status(finish: Finish) -> &'static str {
-    match finish {
-        Finish::Length => "incomplete",
-        Finish::Stop | Finish::Abort => "completed",
+/// What the output items of a finished reply borrow from.
+struct FinishedParts {
+    text: String,
+    /// Ids of the text and of each call.
+    ids: Vec<String>,
+    call_ids: Vec<String>,
+    status: &'static str,
+}
+
+impl FinishedParts {
+    /// The items of a reply: its text, then its calls.
+    fn items<'a>(&'a self, plan: &'a Plan, usage: Usage) -> Vec<Item<'a>> {
+        let (_, calls) = plan.reply(usage.completion as usize);
+        let (first, others) = self
+            .ids
+            .split_first()
+            .expect("there is one more than calls");
+        let mut items = Vec::new();
+        if !self.text.is_empty() || calls.is_empty() {
+            items.push(Item::message(first, &self.text));
+        }
+        let ids = others.iter().zip(&self.call_ids);
+        items.extend(calls.into_iter().zip(ids).map(|(call, (id, call_id))| {
+            call_item(call, (id, call_id), &call.arguments, "completed")
+        }));
+        items
     }
 }
 
-fn message<'a>(id: &'a str, content: Vec<Part<'a>>, status: &'static str) -> Item<'a> {
-    Item::Message {
-        id,
-        content,
-        role: "assistant",
-        status,
-    }
+/// The id that a call's result will name.
+fn call_id(call: &PlannedCall) -> String {
+    format!("call_{}", call.id)
 }
 
-/// The items of a reply: its text, then its calls.
-fn output_items<'a>(
-    plan: &'a Plan,
-    usage: Usage,
-    text: &'a str,
-    ids: &'a [String],
-) -> Vec<Item<'a>> {
-    let (_, calls) = plan.reply(usage.completion as usize);
-    let mut ids = ids.iter();
-    let mut items = Vec::new();
-    if (!text.is_empty() || calls.is_empty())
-        && let Some(id) = ids.next()
-    {
-        items.push(message(id, vec![Part::of(text)], "completed"));
-    }
-    let calls = calls.into_iter().zip(ids);
-    items.extend(calls.map(|(call, id)| Item::FunctionCall {
-        arguments: &call.arguments,
-        call_id: &call.id,
+fn call_item<'a>(
+    call: &'a PlannedCall,
+    (id, call_id): (&'a str, &'a str),
+    arguments: &'a str,
+    status: &'static str,
+) -> Item<'a> {
+    Item::FunctionCall(CallItem {
+        arguments,
+        call_id,
         name: &call.name,
+        r#type: "function_call",
         id,
-        status: "completed",
-    }));
-    items
+        namespace: None,
+        status,
+    })
 }
