@@ -121,7 +121,7 @@ describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
       await row.click();
       assert.equal(await row.getAttribute('aria-expanded'), 'true');
       const scores = page.getByRole('table', { name: 'Replicas at the moment of the decision' });
-      const running = await scores.locator('tbody tr td:nth-child(2)').allTextContents();
+      const running = await scores.locator('tbody tr td:nth-child(3)').allTextContents();
       assert.deepEqual(
         running,
         spilled.scores.map((score) => String(score.running)),

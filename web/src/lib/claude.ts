@@ -4,7 +4,9 @@
 export function claudeEnvironment(origin: string, model: string): [string, string][] {
   return [
     ['ANTHROPIC_BASE_URL', origin],
-    ['ANTHROPIC_AUTH_TOKEN', 'lm-warden'],
+    // Claude Code wants some key, and an API key of the user's own must not be sent here.
+    ['ANTHROPIC_AUTH_TOKEN', 'none'],
+    ['ANTHROPIC_API_KEY', ''],
     ['ANTHROPIC_MODEL', model],
     ['ANTHROPIC_SMALL_FAST_MODEL', model],
     ['ANTHROPIC_DEFAULT_HAIKU_MODEL', model],
@@ -13,6 +15,10 @@ export function claudeEnvironment(origin: string, model: string): [string, strin
     // Older versions change the first system block on every request otherwise, and the prefix
     // cache is lost from there on.
     ['CLAUDE_CODE_ATTRIBUTION_HEADER', '0'],
+    // Tells main turns from side requests, which take no turn of the conversation.
+    ['CLAUDE_CODE_GATEWAY_HINT_HEADERS', '1'],
+    ['CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC', '1'],
+    ['DISABLE_TELEMETRY', '1'],
   ];
 }
 

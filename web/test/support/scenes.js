@@ -163,6 +163,7 @@ export function requests(seed, count, name, replicas = 4) {
         replica: n,
         available: !(route === 'moved' && n === home),
         fits: true,
+        in_flight: count,
         running: count,
         cache_fill: next() * 0.8,
         conversations: Math.floor(next() * 12),

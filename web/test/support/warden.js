@@ -1,0 +1,192 @@
+// A real `lm-warden serve` with four simulated replicas, and clients that keep it busy.
+
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+const binary =
+  process.env.LM_WARDEN_BIN ??
+  fileURLToPath(new URL('../../../target/debug/lm-warden', import.meta.url));
+
+/** Why no test can run against the real warden; `null` where they can. */
+export const noWarden = reason();
+if (noWarden) console.error(noWarden);
+
+function reason() {
+  if (!existsSync(binary)) {
+    return `SKIPPED: no lm-warden at ${binary} (cargo build, or set LM_WARDEN_BIN)`;
+  }
+  const help = spawnSync(binary, ['serve', '--help'], { timeout: 10_000 });
+  return help.status === 0 ? null : 'SKIPPED: this lm-warden cannot serve yet';
+}
+
+const start_ms_max = 60_000;
+const stop_ms_max = 40_000;
+
+export class Warden {
+  /** @type {import('node:child_process').ChildProcess | null} */
+  #process = null;
+  #folder = '';
+  #port = 0;
+
+  get url() {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  /** Starts it, or starts it again on the same port with the same data. */
+  async start() {
+    if (this.#folder === '') {
+      this.#folder = await mkdtemp(join(tmpdir(), 'lm-warden-pages-'));
+      this.#port = await freePort();
+      await writeFile(join(this.#folder, 'warden.toml'), this.#config());
+    }
+    const child = spawn(binary, ['serve', '--config', join(this.#folder, 'warden.toml')], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#process = child;
+    let log = '';
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.on('data', (chunk) => (log = (log + chunk).slice(-20_000)));
+    }
+    const end = Date.now() + start_ms_max;
+    while (!(await this.#isReady())) {
+      if (child.exitCode !== null || Date.now() > end) {
+        throw new Error(`lm-warden does not get ready:\n${log}`);
+      }
+      await sleep(50);
+    }
+    return this;
+  }
+
+  #config() {
+    return `
+[server]
+listen = "127.0.0.1:${this.#port}"
+data_dir = "${join(this.#folder, 'data')}"
+[[models]]
+name = "demo"
+[models.engine]
+kind = "simulated"
+data_parallel_size = 4
+max_num_seqs = 32
+profile = "demo"
+speed = 10.0
+`;
+  }
+
+  async #isReady() {
+    try {
+      const reply = await fetch(`${this.url}/ready`, { signal: AbortSignal.timeout(2_000) });
+      return reply.ok;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Asks it to end, and waits until it has. */
+  async stop() {
+    const child = this.#process;
+    this.#process = null;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGTERM');
+    const late = setTimeout(() => child.kill('SIGKILL'), stop_ms_max);
+    await ended;
+    clearTimeout(late);
+  }
+
+  async remove() {
+    await this.stop();
+    if (this.#folder !== '') await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  /** @param {string} path below /api/v1 */
+  async get(path) {
+    const reply = await fetch(`${this.url}/api/v1${path}`);
+    if (!reply.ok) throw new Error(`${path}: ${reply.status} ${await reply.text()}`);
+    return reply.json();
+  }
+
+  /** What the binary itself prints. @param {string[]} args */
+  run(...args) {
+    const ran = spawnSync(binary, args, { encoding: 'utf8', timeout: 20_000 });
+    if (ran.status !== 0) throw new Error(`lm-warden ${args.join(' ')}: ${ran.stderr}`);
+    return ran.stdout;
+  }
+
+  /** The pages as they are embedded. */
+  async page() {
+    const reply = await fetch(`${this.url}/`);
+    return { text: await reply.text(), headers: reply.headers };
+  }
+}
+
+/** Conversations that speak until they are told to stop; each turn sends the whole history. */
+export class Load {
+  #stopped = false;
+  /** @type {Promise<void>[]} */
+  #sessions = [];
+  /** Turns that came back whole. */
+  turns = 0;
+
+  /** @param {Warden} warden @param {number} sessions */
+  constructor(warden, sessions) {
+    for (let i = 0; i < sessions; i++) this.#sessions.push(this.#talk(warden, i));
+  }
+
+  /** @param {Warden} warden @param {number} number */
+  async #talk(warden, number) {
+    const session = `pages-test-${number}`;
+    const messages = [{ role: 'user', content: `Session ${number}. ${'Read this. '.repeat(400)}` }];
+    while (!this.#stopped) {
+      const reply = await fetch(`${warden.url}/v1/messages`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-claude-code-session-id': session },
+        body: JSON.stringify({ model: 'demo', max_tokens: 24, messages }),
+      });
+      if (!reply.ok) throw new Error(`${reply.status} ${await reply.text()}`);
+      const { content } = await reply.json();
+      messages.push({ role: 'assistant', content }, { role: 'user', content: 'Go on.' });
+      this.turns += 1;
+    }
+  }
+
+  /** Lets the turns in flight end. */
+  async stop() {
+    this.#stopped = true;
+    await Promise.all(this.#sessions);
+  }
+}
+
+/** @returns {Promise<number>} */
+function freePort() {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => resolve(address && typeof address === 'object' ? address.port : 0));
+    });
+  });
+}
+
+/**
+ * Tries until it holds: what the page shows follows what the API gives, at its own pace.
+ * @param {() => Promise<void>} check
+ */
+export async function eventually(check, wait_ms_max = 20_000) {
+  const end = Date.now() + wait_ms_max;
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (Date.now() > end) throw error;
+      await sleep(100);
+    }
+  }
+}
