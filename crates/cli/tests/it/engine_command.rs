@@ -1,5 +1,8 @@
 //! `lm-warden engine` as a process: what it prints, and how it ends.
 
+// Clippy takes only the test functions themselves for tests.
+#![allow(clippy::unwrap_used)]
+
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
