@@ -2,7 +2,7 @@
 //! running warden. Bounded in time and in what it reads; the gateway's way to the engine is
 //! `upstream`.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, StatusCode, header};
@@ -144,4 +144,17 @@ fn deepest(error: &dyn std::error::Error) -> String {
         error = source;
     }
     error.to_string()
+}
+
+/// A name as one segment of a URL's path.
+pub(crate) fn path_segment(name: &str) -> String {
+    let mut segment = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            segment.push(char::from(byte));
+        } else {
+            write!(segment, "%{byte:02X}").expect("a string takes all that fits in memory");
+        }
+    }
+    segment
 }

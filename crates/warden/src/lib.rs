@@ -9,6 +9,7 @@ pub mod fetch;
 pub mod fleet;
 pub mod gateway;
 pub mod operators;
+pub mod persist;
 pub mod serve;
 pub mod supervisor;
 pub mod telemetry;

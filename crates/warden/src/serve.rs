@@ -1,1 +1,215 @@
-//! placeholder
+//! Puts the service together, runs it until a signal, and takes it apart in order: stop accepting,
+//! drain, flush what outlives the process, end the simulated engines.
+
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
+
+use tokio::{
+    net::TcpListener,
+    signal::unix::{Signal, SignalKind, signal},
+    task::JoinSet,
+};
+
+use crate::{
+    clock,
+    commands::claude::quoted,
+    config::{self, Config, Engine},
+    fetch::path_segment,
+    fleet::{self, Fleet, Simulator},
+    gateway::{DrainHandle, Fallback, Gateway, Limits, Server},
+    operators::{self, Operators, Overrides, OverridesError},
+    persist::{DataDir, DataDirError, HomesWriter},
+    telemetry::Telemetry,
+};
+
+/// The port that commands try where no URL is given.
+const DEFAULT_PORT: u16 = 8484;
+
+/// Why the service cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Another program has the port, or it may not be used.
+    #[error("cannot listen on {address}: {cause}{}", listen_mend(cause))]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        cause: io::Error,
+    },
+    /// The data directory.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    /// The file of operators' changes.
+    #[error(transparent)]
+    Overrides(#[from] OverridesError),
+    /// The system gives what every process needs only sparingly.
+    #[error("the system denied {what}: {cause}")]
+    System {
+        /// What was asked for.
+        what: &'static str,
+        /// Why not.
+        cause: io::Error,
+    },
+}
+
+fn listen_mend(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; another program listens there (an lm-warden already?): end it, or choose another \
+             port with --listen"
+        }
+        io::ErrorKind::PermissionDenied => "; choose a port over 1023 with --listen",
+        io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+        _ => "",
+    }
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub async fn run(config: Config) -> Result<(), ServeError> {
+    let system = |what| move |cause| ServeError::System { what, cause };
+    let signals = Signals::new().map_err(system("signal handlers"))?;
+    let program = std::env::current_exe().map_err(system("the path of this program"))?;
+    let now = clock::now();
+    let data_dir = DataDir::open(&config.server.data_dir)?;
+    let listener = listen(config.server.listen).await?;
+    let address = listener.local_addr().map_err(system("the port"))?;
+
+    let fleet = Arc::new(Fleet::new(&config, now));
+    let homes = HomesWriter::start(&data_dir, &fleet, now)?;
+    let overrides = Overrides::load(data_dir.path("routing.json"), &config, &fleet)?;
+    let replicas = |model: &fleet::Model| model.replica_ids.len();
+    let models = fleet.models.iter();
+    let telemetry = Arc::new(Telemetry::new(
+        models.map(|model| (model.name.as_str(), replicas(model))),
+        now,
+    ));
+    let operators = operators::service(Operators {
+        fleet: Arc::clone(&fleet),
+        telemetry: Arc::clone(&telemetry),
+        overrides: Arc::new(overrides),
+    });
+    let limits = Limits {
+        body_bytes_max: config.server.body_bytes_max,
+        buffered_bytes_max: config.server.buffered_bytes_max,
+        ..Limits::default()
+    };
+    let gateway = Gateway::new(
+        Arc::clone(&fleet),
+        Arc::clone(&telemetry),
+        limits,
+        data_dir.seed(),
+        Fallback::new(operators),
+    )
+    .map_err(|cause| system("random numbers")(io::Error::other(cause)))?;
+
+    let watchers = watch(&config, &fleet, &telemetry, &program);
+    let (server, handle) = Server::new(Arc::new(gateway));
+    eprint!("{}", banner(address, &config));
+    let stopper = tokio::spawn(stop_on_signal(signals, handle));
+    let drained = server.run(listener).await;
+    stopper.abort();
+    homes.stop();
+    drop(watchers);
+    tracing::info!(cut_off = drained.cut_off, "stopped");
+    Ok(())
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|cause| ServeError::Listen { address, cause })
+}
+
+/// Starts what watches the fleet; dropping it ends that, simulated engines included.
+fn watch(
+    config: &Config,
+    fleet: &Fleet,
+    telemetry: &Arc<Telemetry>,
+    program: &std::path::Path,
+) -> JoinSet<()> {
+    let mut watchers = JoinSet::new();
+    for (settings, model) in config.models.iter().zip(&fleet.models) {
+        if let Engine::Simulated(engine) = &settings.engine {
+            let simulator = Simulator {
+                program: PathBuf::from(program),
+                engine: engine.clone(),
+            };
+            watchers.spawn(fleet::run_simulated(
+                simulator,
+                Arc::clone(model),
+                Arc::clone(telemetry),
+            ));
+        }
+        watchers.spawn(fleet::watch(Arc::clone(model), Arc::clone(telemetry)));
+    }
+    watchers
+}
+
+/// The signals that end the service.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+async fn stop_on_signal(mut signals: Signals, handle: DrainHandle) {
+    signals.next().await;
+    handle.drain();
+    signals.next().await;
+    tracing::warn!("second signal: ending at once");
+    handle.abort();
+}
+
+/// What a person at the terminal needs next.
+fn banner(address: SocketAddr, config: &Config) -> String {
+    let url = format!("http://{address}");
+    let models: String = config
+        .models
+        .iter()
+        .map(|model| model_line(&url, model))
+        .collect();
+    let first = config.models.first().map_or("", |model| &model.name);
+    let first = quoted(first);
+    let elsewhere = if address.port() == DEFAULT_PORT {
+        String::new()
+    } else {
+        format!(" --url {url}")
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "
+lm-warden {version} serves at {url}
+
+{models}
+Point Claude Code at it:
+
+  eval \"$(lm-warden claude {first}{elsewhere})\" && claude
+
+Ctrl-C ends it.
+
+"
+    )
+}
+
+fn model_line(url: &str, model: &config::Model) -> String {
+    let (replicas, kind) = match &model.engine {
+        Engine::Attached(engine) => (engine.replicas.count(), "attached"),
+        Engine::Simulated(engine) => (usize::from(engine.data_parallel_size), "simulated"),
+    };
+    let plural = if replicas == 1 { "replica" } else { "replicas" };
+    let (name, segment) = (&model.name, path_segment(&model.name));
+    format!("  model {name}: {replicas} {kind} {plural}, {url}/models/{segment}\n")
+}

@@ -6,12 +6,12 @@ use std::{io, path::PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read {}: {source}; {mend}", path.display())]
+    #[error("cannot read {}: {cause}; {mend}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
         /// What to do.
         mend: &'static str,
     },

@@ -74,7 +74,7 @@ pub(super) struct Engine {
     pub(super) max_num_seqs: Option<i64>,
     /// Attached: name of the environment variable that holds the engine's API key.
     pub(super) api_key_env: Option<String>,
-    /// Simulated: the hardware and model to simulate. Default rtx-a4000-qwen3-4b.
+    /// Simulated: the hardware and model to simulate. Default demo.
     pub(super) profile: Option<String>,
     /// Simulated: how many times faster than the hardware. Default 1.0.
     pub(super) speed: Option<f64>,

@@ -22,6 +22,7 @@ use serde::Serialize;
 
 pub use error::ConfigError;
 pub use model::{Attached, Engine, Model, Replicas, Routing, Simulated};
+pub(crate) use resolve::SEQUENCES as THRESHOLD;
 
 /// The whole configuration, resolved.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -71,14 +72,14 @@ impl Config {
         let Some(path) = path else {
             return Self::parse(DEMO, overrides);
         };
-        let text = fs::read_to_string(path).map_err(|source| ConfigError::Read {
+        let text = fs::read_to_string(path).map_err(|cause| ConfigError::Read {
             path: path.to_owned(),
-            mend: match source.kind() {
+            mend: match cause.kind() {
                 io::ErrorKind::NotFound => "check the path given with --config",
                 io::ErrorKind::PermissionDenied => "let the user that runs lm-warden read it",
                 _ => "it must be a readable text file in UTF-8",
             },
-            source,
+            cause,
         })?;
         Self::parse(&text, overrides)
     }

@@ -61,6 +61,18 @@ pub enum Replicas {
     },
 }
 
+impl Replicas {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Ranks {
+                data_parallel_size, ..
+            } => usize::from(*data_parallel_size),
+            Self::Urls { urls } => urls.len(),
+        }
+    }
+}
+
 /// A key that no log line and no error can show.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);

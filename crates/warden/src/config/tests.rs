@@ -37,7 +37,7 @@ fn the_demo_answers_to_claude_codes_models_on_four_replicas() {
     kind = "simulated"
     data_parallel_size = 4
     max_num_seqs = 32
-    profile = "rtx-a4000-qwen3-4b"
+    profile = "demo"
     speed = 1.0
 
     [models.routing]

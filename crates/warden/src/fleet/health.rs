@@ -60,6 +60,12 @@ impl Model {
         }
     }
 
+    /// Whether the replica ever answered.
+    pub fn has_answered(&self, replica: routing::ReplicaIndex) -> bool {
+        let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        health.answered.get(usize::from(replica.0)) == Some(&true)
+    }
+
     /// Puts the state together from what was last seen; true where it changed.
     pub(super) fn refresh_state(&self, now: Time) -> bool {
         let snapshot = self.router.lock().snapshot(now);

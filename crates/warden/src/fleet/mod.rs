@@ -14,6 +14,7 @@ mod tests;
 mod versions;
 
 pub use figures::Figures;
+pub(crate) use model::threshold;
 pub use model::{Fleet, Model, ModelState, ReplicaTarget, RouterCell};
 pub use prober::watch;
 pub use simulated::{Simulator, run as run_simulated};

@@ -80,6 +80,8 @@ async fn live(simulator: &Simulator, model: &Model, telemetry: &Telemetry) -> De
             return Death::Died(format!("the simulated engine cannot be started ({error})"));
         }
     };
+    // Held here, since waiting for the child would close it, which is what ends the child.
+    let lifeline = child.stdin.take();
     let complaints = child.stderr.take().map(|stderr| {
         let model = model.name.clone();
         tokio::spawn(follow(model, BufReader::new(stderr)))
@@ -105,6 +107,7 @@ async fn live(simulator: &Simulator, model: &Model, telemetry: &Telemetry) -> De
         let _ = child.start_kill();
     }
     let status = child.wait().await;
+    drop(lifeline);
     let last = match complaints {
         Some(complaints) => complaints.await.ok().flatten(),
         None => None,
@@ -134,6 +137,8 @@ fn start(simulator: &Simulator, name: &str) -> std::io::Result<Child> {
         .arg(format!("--max-num-seqs={}", engine.max_num_seqs))
         .arg(format!("--profile={}", engine.profile))
         .arg(format!("--speed={}", engine.speed))
+        // Meant for the vLLM that somebody else runs.
+        .env_remove("VLLM_API_KEY")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -145,12 +150,12 @@ fn start(simulator: &Simulator, name: &str) -> std::io::Result<Child> {
 async fn ready(stdout: &mut (impl AsyncBufRead + Unpin)) -> Option<String> {
     #[derive(Deserialize)]
     struct Ready {
-        url: String,
+        listening: String,
     }
     let line = line(stdout).await?;
     serde_json::from_str::<Ready>(&line)
         .ok()
-        .map(|ready| ready.url)
+        .map(|ready| ready.listening)
 }
 
 /// A new process serves there.

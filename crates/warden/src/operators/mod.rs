@@ -1,1 +1,76 @@
-//! placeholder
+//! The operators' side: API (`/api/v1`), metrics and pages, for everything that is no client's
+//! path. It reads the routers' snapshots and telemetry's figures and puts them into the API's
+//! types; it keeps no figure of its own.
+
+mod conversations;
+mod error;
+mod events;
+mod guard;
+mod metrics;
+mod models;
+mod overrides;
+mod pages;
+mod panel;
+mod requests;
+mod routing;
+mod stats;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    middleware,
+    routing::{get, patch, post},
+};
+
+pub use self::overrides::{Overrides, OverridesError};
+use crate::{fleet::Fleet, telemetry::Telemetry};
+
+/// Largest body of an operator's request.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// What the handlers work on.
+#[derive(Debug)]
+pub struct Operators {
+    /// The served models.
+    pub fleet: Arc<Fleet>,
+    /// What became of requests.
+    pub telemetry: Arc<Telemetry>,
+    /// Operators' changes to routing, kept over restarts.
+    pub overrides: Arc<Overrides>,
+}
+
+/// The service that answers operators.
+pub fn service(operators: Operators) -> Router {
+    let api = Router::new()
+        .route("/models", get(models::list))
+        .route("/models/{name}", get(models::one))
+        .route("/models/{name}/routing", patch(routing::change))
+        .route(
+            "/models/{name}/replicas/{replica}/drain",
+            post(routing::drain),
+        )
+        .route(
+            "/models/{name}/replicas/{replica}/undrain",
+            post(routing::undrain),
+        )
+        .route("/stats", get(stats::get))
+        .route("/requests", get(requests::list))
+        .route("/conversations", get(conversations::list))
+        .route(
+            "/conversations/{id}",
+            get(conversations::one).delete(conversations::forget),
+        )
+        .route("/conversations/{id}/move", post(conversations::r#move))
+        .route("/events", get(events::stream))
+        .route("/openapi.json", get(pages::openapi));
+    Router::new()
+        .nest("/api/v1", api)
+        .route("/metrics", get(metrics::get))
+        .method_not_allowed_fallback(error::method_not_allowed)
+        .fallback(pages::get)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn(guard::check))
+        .with_state(Arc::new(operators))
+}

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, time::Duration};
 use api::{Point, StatsSummary};
 use routing::Time;
 
-use super::{counters::Distribution, record::Record};
+use super::{End, counters::Distribution, record::Record};
 
 /// Length of one bucket.
 pub const BUCKET: Duration = Duration::from_secs(10);
@@ -78,6 +78,8 @@ impl Figures {
                 self.computed += usage.prompt_tokens - cached;
                 self.completion += usage.completion_tokens;
             }
+            // What never reached the engine was not for it to measure.
+            None if record.end() == Some(End::Refused) => {}
             None => self.unmeasured += 1,
         }
         if let Some(ttfb) = record.ttfb() {
@@ -94,11 +96,11 @@ impl Figures {
         self.ttfb.merge(&other.ttfb);
     }
 
-    fn point(&self, step: u64, step_s: u64) -> Point {
+    fn point(&self, step: u64, seconds: u64) -> Point {
         let some = |figure: u64| (self.requests > 0).then_some(figure);
-        let per_s = |figure: u64| some(figure).map(|figure| figure as f64 / step_s as f64);
+        let per_s = |figure: u64| some(figure).map(|figure| figure as f64 / seconds as f64);
         Point {
-            t: (step * step_s) as f64,
+            t: (step * seconds) as f64,
             prompt_tokens_cached: some(self.cached),
             prompt_tokens_computed: some(self.computed),
             completion_tokens: some(self.completion),
@@ -151,10 +153,10 @@ pub(super) fn points<'a>(
             all.merge(&bucket.figures);
         }
     }
-    let step_s = per_step * BUCKET.as_secs();
+    let seconds = per_step * BUCKET.as_secs();
     let points = (first..)
         .zip(&figures)
-        .map(|(step, figures)| figures.point(step, step_s))
+        .map(|(step, figures)| figures.point(step, seconds))
         .collect();
     (points, all.summary())
 }

@@ -14,7 +14,7 @@ mod log;
 mod record;
 #[cfg(test)]
 mod tests;
-mod words;
+pub(crate) mod words;
 
 pub use changes::{Changes, Watcher};
 pub use counters::{Distribution, Outcome, RouteCounters, Totals};

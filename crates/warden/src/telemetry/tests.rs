@@ -192,6 +192,14 @@ fn cached_is_what_was_measured_and_a_gap_is_null() {
         Route::Sticky,
         Some(usage(10, Some(10))),
     );
+    telemetry.record(RequestEvent::Arrived(info(5, Some("demo"), at(130_200))));
+    telemetry.record(RequestEvent::Ended {
+        id: RequestId(5),
+        at: at(130_201),
+        end: End::Refused,
+        status: 503,
+        usage: None,
+    });
     let minute = std::time::Duration::from_secs(60);
     let stats = telemetry.stats(at(131_000), 4 * minute, minute, Some("demo"));
     let figures: Vec<_> = stats
@@ -212,7 +220,7 @@ fn cached_is_what_was_measured_and_a_gap_is_null() {
             (Some(75), Some(75), Some(3), Some(1)),
             (None, None, None, None),
             (None, None, None, None),
-            (Some(10), Some(0), Some(1), Some(0)),
+            (Some(10), Some(0), Some(2), Some(0)),
         ]
     );
     assert!((stats.points[0].t - 1_799_999_940.0).abs() < 1e-6);
@@ -225,7 +233,7 @@ fn cached_is_what_was_measured_and_a_gap_is_null() {
     assert!((39.0..41.0).contains(&ttfb), "{ttfb}");
     assert_eq!(stats.points[1].ttfb_ms_p50, None);
     assert_eq!(stats.summary.cache_hit_percent, Some(100.0 * 85.0 / 160.0));
-    assert_eq!(stats.summary.requests, 4);
+    assert_eq!(stats.summary.requests, 5);
 
     let other = telemetry.stats(at(131_000), 4 * minute, minute, Some("other"));
     assert_eq!(

@@ -5,11 +5,11 @@ use routing::{ConversationKey, Decision, Reason, ReplicaIndex, Route, Score};
 use super::End;
 
 /// The 16 hex digits that stand for a conversation.
-pub(super) fn conversation(key: ConversationKey) -> String {
+pub(crate) fn conversation(key: ConversationKey) -> String {
     hash((key.0 >> 64) as u64)
 }
 
-pub(super) fn hash(hash: u64) -> String {
+pub(crate) fn hash(hash: u64) -> String {
     format!("{hash:016x}")
 }
 

@@ -7,7 +7,7 @@ use crate::config::{Attached, ConfigError, Engine, Replicas, Simulated, file, mo
 
 const REPLICAS: RangeInclusive<i64> = 1..=256;
 const SIMULATED_SEQUENCES: i64 = 32;
-const PROFILE: &str = "rtx-a4000-qwen3-4b";
+const PROFILE: &str = "demo";
 const SPEED_MAX: f64 = 10_000.0;
 
 pub(super) fn engine(path: &str, file: file::Engine) -> Result<Engine> {

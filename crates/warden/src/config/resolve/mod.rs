@@ -12,7 +12,8 @@ type Result<T> = std::result::Result<T, ConfigError>;
 
 const MODELS_MAX: usize = 64;
 const NAME_BYTES_MAX: usize = 256;
-const SEQUENCES: RangeInclusive<i64> = 1..=65_536;
+/// Concurrent sequences, and so the thresholds that can mean something.
+pub(crate) const SEQUENCES: RangeInclusive<i64> = 1..=65_536;
 const IDLE_S: RangeInclusive<i64> = 10..=7 * 24 * 3600;
 
 pub(super) fn config(file: file::Config, overrides: &Overrides) -> Result<Config> {

@@ -1,0 +1,113 @@
+//! A running warden, as a command sees it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+
+use crate::fetch::{Fetch, FetchError};
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest answer.
+const BODY_BYTES_MAX: usize = 64 << 20;
+
+/// A client of the operators' API.
+#[derive(Debug, Clone)]
+pub struct Client {
+    /// `http://host:port`, without a trailing slash.
+    url: String,
+    fetch: Fetch,
+}
+
+/// Why a warden's answer cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The URL itself.
+    #[error(
+        "\"{url}\" is no URL of a warden: it must be like http://127.0.0.1:8484 (--url or LM_WARDEN_URL)"
+    )]
+    Url {
+        /// What was given.
+        url: String,
+    },
+    /// Nobody answers there.
+    #[error(
+        "no warden answers: {cause}; start one with `lm-warden serve`, or say where it is with --url or LM_WARDEN_URL"
+    )]
+    Unreachable {
+        /// Why.
+        cause: FetchError,
+    },
+    /// Somebody answers, but not as a warden would.
+    #[error("{url} answers, but not as a warden does: {reason}")]
+    NoWarden {
+        /// Where.
+        url: String,
+        /// What is odd.
+        reason: String,
+    },
+    /// The model is not served.
+    #[error("the warden serves no model \"{asked}\"; it serves: {known}")]
+    UnknownModel {
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        known: String,
+    },
+}
+
+impl Client {
+    /// A client of the warden at this URL.
+    pub fn new(url: &str) -> Result<Self, ClientError> {
+        let bad = || ClientError::Url {
+            url: url.to_owned(),
+        };
+        let trimmed = url.trim_end_matches('/');
+        let uri: http::Uri = trimmed.parse().map_err(|_| bad())?;
+        let plain = uri.scheme_str() == Some("http")
+            && uri.authority().is_some()
+            && matches!(uri.path(), "" | "/")
+            && uri.query().is_none();
+        if !plain {
+            return Err(bad());
+        }
+        Ok(Self {
+            url: trimmed.to_owned(),
+            fetch: Fetch::new(TIMEOUT, BODY_BYTES_MAX, None),
+        })
+    }
+
+    /// Where the warden is.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// All models, as the API gives them.
+    pub async fn models(&self) -> Result<api::Models, ClientError> {
+        let body = self.bytes("/api/v1/models").await?;
+        self.parse(&body)
+    }
+
+    pub(super) fn parse<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, ClientError> {
+        serde_json::from_slice(body).map_err(|error| self.no_warden(&error))
+    }
+
+    /// A body as it came.
+    pub(super) async fn bytes(&self, path: &str) -> Result<Bytes, ClientError> {
+        let answer = self.fetch.get(&self.url, path).await;
+        answer.map_err(|error| match error {
+            FetchError::Connect { .. } | FetchError::Timeout { .. } => {
+                ClientError::Unreachable { cause: error }
+            }
+            error => self.no_warden(&error),
+        })
+    }
+
+    fn no_warden(&self, reason: &dyn std::error::Error) -> ClientError {
+        ClientError::NoWarden {
+            url: self.url.clone(),
+            reason: reason.to_string(),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! `lm-warden status`: the panel *Data-parallel routing* in a terminal.
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    time::Duration,
+};
+
+use super::{Client, ClientError};
+
+/// From one picture to the next with `--watch`.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a script wants to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether every model is ready.
+    pub all_ready: bool,
+}
+
+impl Outcome {
+    fn of(models: &api::Models) -> Self {
+        let ready = |model: &api::Model| model.state == api::ModelState::Ready;
+        Self {
+            all_ready: models.models.iter().all(ready),
+        }
+    }
+}
+
+/// Prints what the API gives, byte for byte.
+pub async fn print_json(client: &Client) -> Result<Outcome, ClientError> {
+    let body = client.bytes("/api/v1/models").await?;
+    let models = client.parse(&body)?;
+    out(&format!("{}\n", String::from_utf8_lossy(&body).trim_end()));
+    Ok(Outcome::of(&models))
+}
+
+/// Prints the panel of every model.
+pub async fn print(client: &Client) -> Result<Outcome, ClientError> {
+    let models = client.models().await?;
+    out(&render(&models, has_colour()));
+    Ok(Outcome::of(&models))
+}
+
+/// Prints it again every second, until it is interrupted or the warden is gone.
+pub async fn watch(client: &Client) -> Result<Outcome, ClientError> {
+    loop {
+        let models = client.models().await?;
+        let clear = if io::stdout().is_terminal() {
+            "\x1b[2J\x1b[H"
+        } else {
+            ""
+        };
+        out(&format!("{clear}{}", render(&models, has_colour())));
+        tokio::select! {
+            () = tokio::time::sleep(INTERVAL) => {}
+            _ = tokio::signal::ctrl_c() => return Ok(Outcome::of(&models)),
+        }
+    }
+}
+
+fn has_colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// A reader that has left (`status | head`) is no failure.
+fn out(text: &str) {
+    let mut stdout = io::stdout().lock();
+    let _ = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+}
+
+/// The panels as text.
+pub(super) fn render(models: &api::Models, colour: bool) -> String {
+    let panels: Vec<String> = models
+        .models
+        .iter()
+        .map(|model| panel(model, colour))
+        .collect();
+    panels.join("\n")
+}
+
+fn panel(model: &api::Model, colour: bool) -> String {
+    let routing = &model.routing;
+    let reason = model.state_reason.as_deref();
+    let mut text = format!(
+        "{}  {}{}\n",
+        paint(&model.name, BOLD, colour),
+        paint(model_state(model.state), state_colour(model.state), colour),
+        reason.map_or_else(String::new, |reason| format!(": {reason}")),
+    );
+    let threshold = &routing.spill_threshold;
+    let source = match threshold.source {
+        api::ThresholdSource::Auto => "auto",
+        api::ThresholdSource::Set => "set",
+    };
+    let badges = format!(
+        "Affinity {} · Spill threshold {} ({source}) · Sticky {} · In flight {} · Balanced {}\n",
+        if routing.affinity { "on" } else { "off" },
+        threshold.value,
+        percent(routing.sticky_percent),
+        routing.in_flight,
+        routing.balanced,
+    );
+    text.push_str(&badges);
+    table(
+        &HEADINGS,
+        &routing.replicas.iter().map(row).collect::<Vec<_>>(),
+        &mut text,
+    );
+    text
+}
+
+const HEADINGS: [&str; 14] = [
+    "replica",
+    "state",
+    "in flight",
+    "new",
+    "sticky",
+    "spilled in",
+    "moved in",
+    "pinned",
+    "running",
+    "waiting",
+    "KV used",
+    "hit rate",
+    "conv.",
+    "own/KV tokens",
+];
+
+fn row(replica: &api::Replica) -> [String; 14] {
+    let part = |part: Option<f64>| percent(part.map(|part| part * 100.0));
+    let age_s = replica.scrape_age_ms.map(|age_ms| age_ms / 1000);
+    let state = match age_s {
+        Some(age_s) if age_s > 5 => format!("{} ({age_s} s old)", replica_state(replica.state)),
+        _ => replica_state(replica.state).to_owned(),
+    };
+    [
+        replica.replica.to_string(),
+        state,
+        replica.in_flight.to_string(),
+        replica.new.to_string(),
+        replica.sticky.to_string(),
+        replica.spilled_in.to_string(),
+        replica.moved_in.to_string(),
+        replica.client_pinned.to_string(),
+        known(replica.running),
+        known(replica.waiting),
+        part(replica.kv_cache_usage),
+        part(replica.prefix_cache_hit_rate),
+        replica.conversations.to_string(),
+        format!("{}/{}", replica.committed_tokens, known(replica.kv_tokens)),
+    ]
+}
+
+/// Columns as wide as their widest cell, numbers to the right.
+fn table<const N: usize>(headings: &[&str; N], rows: &[[String; N]], out: &mut String) {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells
+            .max()
+            .unwrap_or(0)
+            .max(headings[column].chars().count())
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let mut line = |cells: &[&str]| {
+        let padded: Vec<String> = cells
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:>width$}"))
+            .collect();
+        out.push_str(padded.join("  ").trim_end());
+        out.push('\n');
+    };
+    line(headings);
+    for row in rows {
+        let cells: Vec<&str> = row.iter().map(String::as_str).collect();
+        line(&cells);
+    }
+}
+
+/// What is not known is a dash, never 0.
+fn known(figure: Option<impl ToString>) -> String {
+    figure.map_or_else(|| "–".to_owned(), |figure| figure.to_string())
+}
+
+fn percent(percent: Option<f64>) -> String {
+    percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent:.1} %"))
+}
+
+fn model_state(state: api::ModelState) -> &'static str {
+    match state {
+        api::ModelState::Ready => "ready",
+        api::ModelState::Loading => "loading",
+        api::ModelState::Degraded => "degraded",
+        api::ModelState::Failed => "failed",
+        api::ModelState::Stopped => "stopped",
+    }
+}
+
+fn replica_state(state: api::ReplicaState) -> &'static str {
+    match state {
+        api::ReplicaState::Up => "up",
+        api::ReplicaState::Ramping => "ramping",
+        api::ReplicaState::Draining => "draining",
+        api::ReplicaState::Wedged => "wedged",
+        api::ReplicaState::Down => "down",
+    }
+}
+
+const BOLD: &str = "1";
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+const RED: &str = "31";
+
+fn state_colour(state: api::ModelState) -> &'static str {
+    match state {
+        api::ModelState::Ready => GREEN,
+        api::ModelState::Loading | api::ModelState::Degraded | api::ModelState::Stopped => YELLOW,
+        api::ModelState::Failed => RED,
+    }
+}
+
+fn paint(text: &str, code: &str, colour: bool) -> String {
+    if colour {
+        format!("\x1b[{code}m{text}\x1b[0m")
+    } else {
+        text.to_owned()
+    }
+}

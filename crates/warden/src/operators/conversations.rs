@@ -1,0 +1,166 @@
+//! Conversations: listed, shown, moved, forgotten.
+
+use std::{cmp::Reverse, sync::Arc};
+
+use axum::{
+    Json,
+    extract::{Path, Query, State, rejection::QueryRejection},
+};
+use bytes::Bytes;
+use http::StatusCode;
+use routing::{ConversationView, IdentitySource, ReplicaIndex};
+use serde::Deserialize;
+
+use super::{Operators, error::ApiError, requests::limit};
+use crate::{
+    clock::{self, epoch_s},
+    fleet::Model,
+    telemetry::words,
+};
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Parameters {
+    limit: Option<usize>,
+    model: Option<String>,
+}
+
+pub(super) async fn list(
+    State(operators): State<Arc<Operators>>,
+    parameters: Result<Query<Parameters>, QueryRejection>,
+) -> Result<Json<api::Conversations>, ApiError> {
+    let Query(parameters) = parameters.map_err(|error| ApiError::Invalid(error.body_text()))?;
+    let limit = limit(parameters.limit)?;
+    let models = match &parameters.model {
+        Some(name) => std::slice::from_ref(operators.model(name)?),
+        None => &operators.fleet.models[..],
+    };
+    let now = clock::now();
+    let mut found = Vec::new();
+    let mut total = 0;
+    for model in models {
+        let router = model.router.lock();
+        let views = router.conversations(now, limit);
+        total += router.snapshot(now).conversations as u64;
+        drop(router);
+        found.extend(views.into_iter().map(|view| (model, view)));
+    }
+    found.sort_by_key(|(_, view)| Reverse(view.record.last_active));
+    found.truncate(limit);
+    Ok(Json(api::Conversations {
+        conversations: found
+            .into_iter()
+            .map(|(model, view)| conversation(&model.name, &view))
+            .collect(),
+        total,
+    }))
+}
+
+pub(super) async fn one(
+    State(operators): State<Arc<Operators>>,
+    Path(id): Path<String>,
+) -> Result<Json<api::Conversation>, ApiError> {
+    let (model, view) = find(&operators, &id)?;
+    Ok(Json(conversation(&model.name, &view)))
+}
+
+pub(super) async fn r#move(
+    State(operators): State<Arc<Operators>>,
+    Path(id): Path<String>,
+    body: Bytes,
+) -> Result<Json<api::Conversation>, ApiError> {
+    let to: api::MoveConversation = serde_json::from_slice(&body).map_err(|error| {
+        ApiError::Invalid(format!(
+            "the body must be a JSON object with \"replica\", a number: {error}"
+        ))
+    })?;
+    let (model, view) = find(&operators, &id)?;
+    let key = view.record.identity.conversation;
+    let now = clock::now();
+    let mut router = model.router.lock();
+    if !router.move_conversation(now, key, ReplicaIndex(to.replica)) {
+        return Err(ApiError::Invalid(format!(
+            "replica = {}: \"{}\" has replicas 0 to {}",
+            to.replica,
+            model.name,
+            model.replica_ids.len().saturating_sub(1)
+        )));
+    }
+    let moved = router.conversation(now, key).unwrap_or(view);
+    drop(router);
+    tracing::info!(model = %model.name, conversation = %&id[..8], replica = to.replica, "moved by an operator");
+    operators.telemetry.changes().model(&model.name);
+    Ok(Json(conversation(&model.name, &moved)))
+}
+
+pub(super) async fn forget(
+    State(operators): State<Arc<Operators>>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    let (model, view) = find(&operators, &id)?;
+    let key = view.record.identity.conversation;
+    model.router.lock().forget(key);
+    tracing::info!(model = %model.name, conversation = %&id[..8], "forgotten by an operator");
+    operators.telemetry.changes().model(&model.name);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The conversation that is shown under this id.
+fn find<'a>(
+    operators: &'a Operators,
+    id: &str,
+) -> Result<(&'a Arc<Model>, ConversationView), ApiError> {
+    let unknown = || {
+        ApiError::NotFound(format!(
+            "no conversation \"{id}\": it was forgotten, or never was; GET /api/v1/conversations \
+             lists them"
+        ))
+    };
+    let shown = (id.len() == 16)
+        .then(|| u64::from_str_radix(id, 16).ok())
+        .flatten()
+        .ok_or_else(unknown)?;
+    let now = clock::now();
+    for model in &operators.fleet.models {
+        // The table is keyed by the whole hash; half of it is found by looking at all, which is
+        // rare and takes a few milliseconds for 100,000.
+        let views = model.router.lock().conversations(now, usize::MAX);
+        let found = views
+            .into_iter()
+            .find(|view| (view.record.identity.conversation.0 >> 64) as u64 == shown);
+        if let Some(view) = found {
+            return Ok((model, view));
+        }
+    }
+    Err(unknown())
+}
+
+fn conversation(model: &str, view: &ConversationView) -> api::Conversation {
+    let record = &view.record;
+    api::Conversation {
+        id: words::conversation(record.identity.conversation),
+        model: model.to_owned(),
+        session: words::hash(record.identity.session),
+        agent: record.identity.agent.map(words::hash),
+        named_by: named_by(record.identity.source).to_owned(),
+        replica: record.home.0,
+        turns: record.turns,
+        in_flight: view.in_flight,
+        context_tokens: record.context_tokens,
+        own_tokens: record.own_tokens,
+        last_route: words::route(view.last_route),
+        last_active: epoch_s(record.last_active),
+    }
+}
+
+/// The header or body key that named a conversation.
+fn named_by(source: IdentitySource) -> &'static str {
+    match source {
+        IdentitySource::ClaudeCodeHeader => "x-claude-code-session-id",
+        IdentitySource::SessionAffinityHeader => "x-session-affinity",
+        IdentitySource::SessionIdHeader => "session-id",
+        IdentitySource::XSessionIdHeader => "x-session-id",
+        IdentitySource::MetadataUserId => "metadata.user_id",
+        IdentitySource::PromptCacheKey => "prompt_cache_key",
+        IdentitySource::PrefixHash => "its beginning",
+    }
+}

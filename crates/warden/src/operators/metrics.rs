@@ -1,0 +1,174 @@
+//! `GET /metrics`: telemetry's totals and the routers' gauges as Prometheus text. Written here
+//! rather than kept in a metrics library, so that no figure is counted a second time.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use axum::{extract::State, response::IntoResponse};
+use http::header;
+
+use super::Operators;
+use crate::{
+    clock,
+    telemetry::{Distribution, Totals},
+};
+
+/// Upper bounds of the histograms' buckets, in seconds: from a cached turn to a full machine.
+const BOUNDS_S: [f64; 14] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
+];
+
+pub(super) async fn get(State(operators): State<Arc<Operators>>) -> impl IntoResponse {
+    let content_type = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, content_type)], text(&operators))
+}
+
+fn text(operators: &Operators) -> String {
+    let mut out = Exposition::default();
+    let totals = operators.telemetry.totals();
+    requests(&mut out, &totals);
+    tokens(&mut out, &totals);
+    out.family(
+        "lm_warden_ttfb_seconds",
+        "histogram",
+        "From a request's arrival to the first byte of its reply.",
+    );
+    for (model, totals) in &totals {
+        out.histogram("lm_warden_ttfb_seconds", model, &totals.ttfb);
+    }
+    out.family(
+        "lm_warden_queue_seconds",
+        "histogram",
+        "From a request's arrival to the choice of its replica.",
+    );
+    for (model, totals) in &totals {
+        out.histogram("lm_warden_queue_seconds", model, &totals.queue);
+    }
+    replicas(&mut out, operators);
+    out.0
+}
+
+fn requests(out: &mut Exposition, totals: &[(Arc<str>, Totals)]) {
+    let name = "lm_warden_requests_total";
+    out.family(
+        name,
+        "counter",
+        "Ended requests; replica and route are - where none was chosen.",
+    );
+    for (model, totals) in totals {
+        for (outcome, count) in &totals.requests {
+            let replica = outcome
+                .replica
+                .map_or_else(|| "-".to_owned(), |replica| replica.to_string());
+            let route = outcome.route.map_or("-", routing::Route::as_str);
+            let status = outcome.status.to_string();
+            let labels = [
+                ("model", &**model),
+                ("replica", &replica),
+                ("route", route),
+                ("status", &status),
+            ];
+            out.sample(name, &labels, count);
+        }
+    }
+}
+
+fn tokens(out: &mut Exposition, totals: &[(Arc<str>, Totals)]) {
+    let name = "lm_warden_prompt_tokens_total";
+    out.family(
+        name,
+        "counter",
+        "Prompt tokens, as the engine counted; unmeasured ones count as computed.",
+    );
+    for (model, totals) in totals {
+        let cached = [("model", &**model), ("source", "cached")];
+        out.sample(name, &cached, totals.prompt_tokens_cached);
+        let computed = [("model", &**model), ("source", "computed")];
+        out.sample(name, &computed, totals.prompt_tokens_computed);
+    }
+    let name = "lm_warden_completion_tokens_total";
+    out.family(name, "counter", "Generated tokens, as the engine counted.");
+    for (model, totals) in totals {
+        out.sample(name, &[("model", &**model)], totals.completion_tokens);
+    }
+}
+
+fn replicas(out: &mut Exposition, operators: &Operators) {
+    let now = clock::now();
+    let models: Vec<_> = operators
+        .fleet
+        .models
+        .iter()
+        .map(|model| (model, model.router.lock().snapshot(now).replicas))
+        .collect();
+    let mut gauge =
+        |name: &str, help: &str, figure: &dyn Fn(&routing::ReplicaView, bool) -> u32| {
+            out.family(name, "gauge", help);
+            for (model, views) in &models {
+                for (replica, view) in model.replicas().zip(views) {
+                    let number = replica.0.to_string();
+                    let labels = [("model", model.name.as_str()), ("replica", &number)];
+                    out.sample(name, &labels, figure(view, model.has_answered(replica)));
+                }
+            }
+        };
+    gauge("lm_warden_in_flight", "Requests in flight.", &|view, _| {
+        view.in_flight
+    });
+    gauge(
+        "lm_warden_conversations",
+        "Active conversations by home.",
+        &|view, _| view.conversations,
+    );
+    gauge(
+        "lm_warden_replica_up",
+        "1 where the replica answers.",
+        &|view, answered| u32::from(view.up && answered),
+    );
+}
+
+/// Prometheus' text format.
+#[derive(Debug, Default)]
+struct Exposition(String);
+
+impl Exposition {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
+            .collect();
+        self.line(format_args!("{name}{{{}}} {value}\n", labels.join(",")));
+    }
+
+    fn histogram(&mut self, name: &str, model: &str, distribution: &Distribution) {
+        let bucket = format!("{name}_bucket");
+        for bound_s in BOUNDS_S {
+            let labels = [("model", model), ("le", &bound_s.to_string())];
+            self.sample(&bucket, &labels, distribution.count_up_to_s(bound_s));
+        }
+        let count = distribution.count();
+        self.sample(&bucket, &[("model", model), ("le", "+Inf")], count);
+        self.sample(
+            &format!("{name}_sum"),
+            &[("model", model)],
+            distribution.sum_s(),
+        );
+        self.sample(&format!("{name}_count"), &[("model", model)], count);
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        self.0
+            .write_fmt(line)
+            .expect("a string takes all that fits in memory");
+    }
+}
+
+fn escaped(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}

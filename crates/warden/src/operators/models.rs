@@ -1,0 +1,40 @@
+//! `GET /models` and `GET /models/{name}`.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+
+use super::{Operators, error::ApiError, panel};
+use crate::{clock, fleet::Model};
+
+pub(super) async fn list(State(operators): State<Arc<Operators>>) -> Json<api::Models> {
+    let now = clock::now();
+    let models = operators.fleet.models.iter();
+    Json(api::Models {
+        models: models
+            .map(|model| panel::model(model, &operators.telemetry, now))
+            .collect(),
+    })
+}
+
+pub(super) async fn one(
+    State(operators): State<Arc<Operators>>,
+    Path(name): Path<String>,
+) -> Result<Json<api::Model>, ApiError> {
+    let model = operators.model(&name)?;
+    Ok(Json(panel::model(
+        model,
+        &operators.telemetry,
+        clock::now(),
+    )))
+}
+
+impl Operators {
+    /// The model that is configured under this name.
+    pub(super) fn model(&self, name: &str) -> Result<&Arc<Model>, ApiError> {
+        self.fleet.get(name).ok_or_else(|| ApiError::no_model(name))
+    }
+}

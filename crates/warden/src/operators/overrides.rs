@@ -1,0 +1,141 @@
+//! Operators' changes to routing, kept in a file over restarts.
+//!
+//! A change goes before the configuration that it was made on. Where the configuration has been
+//! edited since, the edit is the younger word and the change is dropped; so each one is kept with
+//! the configured value that it replaced.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::routing::apply;
+use crate::{config, fleet::Fleet, persist::write_atomically};
+
+/// The changes of all models, and where they are kept.
+#[derive(Debug)]
+pub struct Overrides {
+    path: PathBuf,
+    configured: BTreeMap<String, Configured>,
+    changes: Mutex<BTreeMap<String, Changed>>,
+}
+
+/// What the configuration says now.
+#[derive(Debug, Clone, Copy)]
+struct Configured {
+    affinity: bool,
+    spill_threshold: api::SetThreshold,
+}
+
+/// One model's changes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+struct Changed {
+    affinity: Option<Change<bool>>,
+    spill_threshold: Option<Change<api::SetThreshold>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Change<T> {
+    /// What the configuration said then.
+    configured: T,
+    set: T,
+}
+
+impl<T: PartialEq + Copy> Change<T> {
+    /// The value to set, where the configuration still says what it said then.
+    fn on(change: Option<Self>, configured: T) -> Option<T> {
+        let change = change?;
+        (change.configured == configured).then_some(change.set)
+    }
+}
+
+/// Why changes cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum OverridesError {
+    /// The file system's word.
+    #[error("{}: {cause}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// Not what this program writes.
+    #[error("{} is damaged ({cause}); remove it to go back to the configuration", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: serde_json::Error,
+    },
+}
+
+impl Overrides {
+    /// Reads the changes and puts them in force.
+    pub fn load(
+        path: PathBuf,
+        config: &config::Config,
+        fleet: &Fleet,
+    ) -> Result<Self, OverridesError> {
+        let changes: BTreeMap<String, Changed> = match fs::read(&path) {
+            Ok(bytes) => {
+                serde_json::from_slice(&bytes).map_err(|cause| OverridesError::Damaged {
+                    path: path.clone(),
+                    cause,
+                })?
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(cause) => return Err(OverridesError::Io { path, cause }),
+        };
+        let mut configured = BTreeMap::new();
+        for model in &config.models {
+            let now = Configured {
+                affinity: model.routing.affinity,
+                spill_threshold: model.routing.spill_threshold,
+            };
+            configured.insert(model.name.clone(), now);
+            let kept = changes.get(&model.name).copied().unwrap_or_default();
+            let change = api::PatchRouting {
+                affinity: Change::on(kept.affinity, now.affinity),
+                spill_threshold: Change::on(kept.spill_threshold, now.spill_threshold),
+            };
+            if change != api::PatchRouting::default()
+                && let Some(served) = fleet.get(&model.name)
+            {
+                tracing::info!(model = %model.name, ?change, "an operator's change goes before the configuration");
+                apply(served, change);
+            }
+        }
+        Ok(Self {
+            path,
+            configured,
+            changes: Mutex::new(changes),
+        })
+    }
+
+    /// Keeps a change. Blocks on the disk.
+    pub(super) fn save(&self, model: &str, patch: api::PatchRouting) -> Result<(), OverridesError> {
+        let Some(configured) = self.configured.get(model) else {
+            return Ok(()); // no such model: nothing was changed
+        };
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = changes.entry(model.to_owned()).or_default();
+        if let Some(set) = patch.affinity {
+            let configured = configured.affinity;
+            kept.affinity = Some(Change { configured, set });
+        }
+        if let Some(set) = patch.spill_threshold {
+            let configured = configured.spill_threshold;
+            kept.spill_threshold = Some(Change { configured, set });
+        }
+        let json = serde_json::to_vec_pretty(&*changes).expect("changes are plain JSON");
+        write_atomically(&self.path, &json).map_err(|cause| OverridesError::Io {
+            path: self.path.clone(),
+            cause,
+        })
+    }
+}

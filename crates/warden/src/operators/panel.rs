@@ -1,0 +1,130 @@
+//! The panel *Data-parallel routing*, put together from the router's snapshot, telemetry's counters
+//! and the engine's figures.
+
+use std::sync::{PoisonError, RwLock, atomic::Ordering};
+
+use routing::{ReplicaIndex, ReplicaView, Route, Settings, Time};
+
+use crate::{
+    clock::epoch_s,
+    fleet::{Figures, Model, ModelState},
+    telemetry::{RouteCounters, Telemetry},
+};
+
+pub(super) fn model(model: &Model, telemetry: &Telemetry, now: Time) -> api::Model {
+    let (state, state_reason) = match model.state() {
+        ModelState::Ready => (api::ModelState::Ready, None),
+        ModelState::Loading(what) => (api::ModelState::Loading, Some(what)),
+        ModelState::Degraded(what) => (api::ModelState::Degraded, Some(what)),
+        ModelState::Failed(why) => (api::ModelState::Failed, Some(why)),
+        ModelState::Stopped => (api::ModelState::Stopped, None),
+    };
+    let engine_model = read(&model.engine_model);
+    let max_num_seqs = model.router.lock().settings().max_num_seqs;
+    api::Model {
+        name: model.name.clone(),
+        aliases: model.aliases.clone(),
+        state,
+        state_reason,
+        engine: api::Engine {
+            kind: model.kind,
+            model: (!engine_model.is_empty()).then_some(engine_model),
+            version: read(&model.engine_version),
+            max_model_len: read(&model.max_model_len),
+            max_num_seqs,
+            responses_steerable: model.responses_steerable.load(Ordering::Relaxed),
+        },
+        routing: routing(model, telemetry, now),
+    }
+}
+
+pub(super) fn routing(model: &Model, telemetry: &Telemetry, now: Time) -> api::Routing {
+    let router = model.router.lock();
+    let snapshot = router.snapshot(now);
+    let settings = router.settings().clone();
+    drop(router);
+    let counters = telemetry.routes(&model.name);
+    let figures = model.figures();
+    let replicas = model
+        .replicas()
+        .zip(&snapshot.replicas)
+        .zip(figures.iter())
+        .map(|((index, view), figures)| {
+            let answered = model.has_answered(index);
+            replica(index, (view, answered), &counters, figures, now)
+        })
+        .collect();
+    api::Routing {
+        affinity: settings.affinity,
+        spill_threshold: spill_threshold(&settings),
+        // Off until they are built: nothing waits and nothing holds.
+        leases: api::Leases {
+            mode: api::LeasesMode::Off,
+            contended: false,
+            waiting: 0,
+            holding: 0,
+        },
+        sticky_percent: counters.sticky_percent(),
+        in_flight: snapshot.in_flight,
+        balanced: counters.balanced(),
+        counters_since: epoch_s(telemetry.started()),
+        replicas,
+    }
+}
+
+fn spill_threshold(settings: &Settings) -> api::SpillThreshold {
+    api::SpillThreshold {
+        value: settings.spill_threshold_effective(),
+        source: match settings.spill_threshold {
+            Some(_) => api::ThresholdSource::Set,
+            None => api::ThresholdSource::Auto,
+        },
+    }
+}
+
+fn replica(
+    index: ReplicaIndex,
+    (view, answered): (&ReplicaView, bool),
+    counters: &RouteCounters,
+    figures: &Figures,
+    now: Time,
+) -> api::Replica {
+    let whole = |gauge: Option<f64>| gauge.map(|gauge| gauge as u32);
+    let age = figures.scraped.map(|scraped| now.since(scraped));
+    api::Replica {
+        replica: index.0,
+        state: state(view, answered),
+        in_flight: view.in_flight,
+        new: counters.of(index, Route::New),
+        sticky: counters.of(index, Route::Sticky),
+        spilled_in: counters.of(index, Route::Spilled),
+        moved_in: counters.of(index, Route::Moved),
+        client_pinned: counters.of(index, Route::Pinned),
+        running: whole(figures.latest.running),
+        waiting: whole(figures.latest.waiting),
+        kv_cache_usage: figures.latest.kv_cache_usage,
+        prefix_cache_hit_rate: figures.hit_rate(),
+        conversations: view.conversations,
+        committed_tokens: view.committed_tokens,
+        kv_tokens: view.kv_tokens,
+        scrape_age_ms: age.map(|age| age.as_millis() as u64),
+    }
+}
+
+fn state(view: &ReplicaView, answered: bool) -> api::ReplicaState {
+    if !view.up || !answered {
+        api::ReplicaState::Down
+    } else if view.draining {
+        api::ReplicaState::Draining
+    } else if view.wedged {
+        api::ReplicaState::Wedged
+    } else if view.ramping {
+        api::ReplicaState::Ramping
+    } else {
+        api::ReplicaState::Up
+    }
+}
+
+fn read<T: Clone>(lock: &RwLock<T>) -> T {
+    lock.read().unwrap_or_else(PoisonError::into_inner).clone()
+}

@@ -1,0 +1,111 @@
+//! What an operator changes about routing: settings, and draining a replica. In force from the next
+//! request on; settings also survive a restart.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use bytes::Bytes;
+use routing::{Event, ReplicaIndex};
+
+use super::{Operators, error::ApiError, panel};
+use crate::{
+    clock,
+    config::THRESHOLD,
+    fleet::{Model, threshold},
+};
+
+pub(super) async fn change(
+    State(operators): State<Arc<Operators>>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Json<api::Routing>, ApiError> {
+    let model = operators.model(&name)?;
+    let patch = parse(&body)?;
+    apply(model, patch);
+    operators.telemetry.changes().model(&model.name);
+    tracing::info!(model = %model.name, ?patch, "routing changed by an operator");
+    let overrides = Arc::clone(&operators.overrides);
+    let saved = tokio::task::spawn_blocking(move || overrides.save(&name, patch)).await;
+    match saved {
+        Ok(Ok(())) => Ok(Json(panel::routing(
+            model,
+            &operators.telemetry,
+            clock::now(),
+        ))),
+        Ok(Err(error)) => Err(ApiError::NotSaved(error.to_string())),
+        Err(error) => Err(ApiError::NotSaved(error.to_string())),
+    }
+}
+
+fn parse(body: &[u8]) -> Result<api::PatchRouting, ApiError> {
+    let patch: api::PatchRouting = serde_json::from_slice(body).map_err(|error| {
+        ApiError::Invalid(format!(
+            "the body must be a JSON object with any of \"affinity\" (true or false) and \
+             \"spill_threshold\" (\"auto\" or a number): {error}"
+        ))
+    })?;
+    if let Some(api::SetThreshold::Requests(requests)) = patch.spill_threshold
+        && !THRESHOLD.contains(&i64::from(requests))
+    {
+        return Err(ApiError::Invalid(format!(
+            "spill_threshold = {requests}: must be \"auto\" or {} to {}",
+            THRESHOLD.start(),
+            THRESHOLD.end()
+        )));
+    }
+    Ok(patch)
+}
+
+/// Puts a change in force.
+pub(super) fn apply(model: &Model, patch: api::PatchRouting) {
+    let mut router = model.router.lock();
+    let mut settings = router.settings().clone();
+    if let Some(affinity) = patch.affinity {
+        settings.affinity = affinity;
+    }
+    if let Some(set) = patch.spill_threshold {
+        settings.spill_threshold = threshold(set);
+    }
+    router.configure(settings);
+}
+
+pub(super) async fn drain(
+    state: State<Arc<Operators>>,
+    path: Path<(String, u16)>,
+) -> Result<Json<api::Routing>, ApiError> {
+    tell(&state.0, path.0, Event::Drain)
+}
+
+pub(super) async fn undrain(
+    state: State<Arc<Operators>>,
+    path: Path<(String, u16)>,
+) -> Result<Json<api::Routing>, ApiError> {
+    tell(&state.0, path.0, Event::Undrain)
+}
+
+fn tell(
+    operators: &Operators,
+    (name, replica): (String, u16),
+    event: fn(ReplicaIndex) -> Event,
+) -> Result<Json<api::Routing>, ApiError> {
+    let model = operators.model(&name)?;
+    let replicas = model.replica_ids.len();
+    if usize::from(replica) >= replicas {
+        return Err(ApiError::NotFound(format!(
+            "\"{name}\" has no replica {replica}: its replicas are 0 to {}",
+            replicas.saturating_sub(1)
+        )));
+    }
+    let event = event(ReplicaIndex(replica));
+    model.router.lock().observe(clock::now(), event);
+    tracing::info!(model = %name, ?event, "by an operator");
+    operators.telemetry.changes().model(&name);
+    Ok(Json(panel::routing(
+        model,
+        &operators.telemetry,
+        clock::now(),
+    )))
+}

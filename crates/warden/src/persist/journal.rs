@@ -1,0 +1,160 @@
+//! The file of one model's homes: changes are appended, and now and then the file is written anew
+//! with only the last one of each conversation.
+//!
+//! A torn tail, as a crash or a power cut leaves it, is cut off at the next start. After a write
+//! that failed (a full disk) the file no longer tells the truth, so nothing is appended until the
+//! whole table has been written anew: the caller then gives all homes instead of the changes.
+
+use std::{
+    collections::HashMap,
+    fs::{File, OpenOptions},
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use super::{atomic::write_atomically, record::Record};
+
+/// First bytes of the file: what it is, and the version of its records.
+const MAGIC: &[u8; 8] = b"LMWHOME1";
+/// So many records more than conversations before the file is written anew.
+const SURPLUS_RECORDS: usize = 10_000;
+
+/// An open journal.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Records in the file.
+    records: usize,
+    /// Conversations among them, when it was last written anew.
+    live: usize,
+    /// Whether a write failed since.
+    broken: bool,
+}
+
+impl Journal {
+    /// Opens or makes the file; gives back the last record of each conversation, oldest activity
+    /// first.
+    pub(super) fn open(path: &Path) -> io::Result<(Self, Vec<Record>)> {
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600);
+        let mut file = options.open(path)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        let (homes, records, whole_bytes) = if bytes.is_empty() {
+            file.write_all(MAGIC)?;
+            file.sync_all()?;
+            (Vec::new(), 0, MAGIC.len())
+        } else {
+            read(&bytes).ok_or_else(|| {
+                io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "this is no journal of homes; remove it to begin anew",
+                )
+            })?
+        };
+        if whole_bytes < bytes.len() {
+            tracing::warn!(
+                path = %path.display(),
+                bytes = bytes.len() - whole_bytes,
+                "the end of the journal is torn, as a crash leaves it; cut off"
+            );
+            file.set_len(whole_bytes as u64)?;
+        }
+        file.seek(SeekFrom::Start(whole_bytes as u64))?;
+        let journal = Self {
+            path: path.to_owned(),
+            file,
+            records,
+            live: homes.len(),
+            broken: false,
+        };
+        Ok((journal, homes))
+    }
+
+    /// Whether the next write must be [`Self::rewrite`].
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Appends changes and flushes them to the disk.
+    pub(super) fn append(&mut self, changes: &[Record]) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for record in changes {
+            record.write(&mut bytes);
+        }
+        let written = self
+            .file
+            .write_all(&bytes)
+            .and_then(|()| self.file.sync_data());
+        if written.is_err() {
+            self.broken = true;
+            return written;
+        }
+        self.records += changes.len();
+        if self.records > 2 * self.live + SURPLUS_RECORDS {
+            self.compact()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the file anew with exactly these homes.
+    pub(super) fn rewrite(&mut self, homes: &[Record]) -> io::Result<()> {
+        let mut bytes = MAGIC.to_vec();
+        for record in homes {
+            record.write(&mut bytes);
+        }
+        let written = write_atomically(&self.path, &bytes).and_then(|()| {
+            self.file = OpenOptions::new().append(true).open(&self.path)?;
+            Ok(())
+        });
+        self.broken = written.is_err();
+        if written.is_ok() {
+            self.records = homes.len();
+            self.live = homes.len();
+        }
+        written
+    }
+
+    /// From the file itself, so that the router is not asked for its whole table.
+    fn compact(&mut self) -> io::Result<()> {
+        let bytes = std::fs::read(&self.path)?;
+        let (homes, ..) = read(&bytes).unwrap_or_default();
+        self.rewrite(&homes)
+    }
+}
+
+/// The last record of each conversation, how many there were in all, and where the last whole one
+/// ends; `None` where this is another file.
+fn read(bytes: &[u8]) -> Option<(Vec<Record>, usize, usize)> {
+    let mut rest = bytes.strip_prefix(MAGIC)?;
+    let mut last = HashMap::new();
+    let mut records = 0;
+    while let Some(record) = Record::read(&mut rest) {
+        records += 1;
+        last.insert(record.key(), record);
+    }
+    let mut homes: Vec<Record> = last
+        .into_values()
+        .filter(|record| matches!(record, Record::Set { .. }))
+        .collect();
+    homes.sort_by_key(|record| match record {
+        Record::Set { home, .. } => (home.last_active, record.key()),
+        Record::Forget(key) => (routing::Time(0), *key),
+    });
+    Some((homes, records, bytes.len() - rest.len()))
+}
+
+#[cfg(test)]
+impl Journal {
+    /// As a full disk would: the file takes nothing more.
+    pub(super) fn fail_next_write(&mut self) {
+        self.file = File::open(&self.path).expect("the journal exists");
+    }
+}

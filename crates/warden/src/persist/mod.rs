@@ -1,0 +1,17 @@
+//! What outlives a restart, on disk: the seed of all hashes, and where conversations live. (The
+//! engines' caches outlive the warden, so the homes must too.)
+//!
+//! `data_dir` makes sure that one process at a time works in the directory. `journal` is the file
+//! of one model's homes, `record` its lines, `homes` the thread that writes them all.
+
+mod atomic;
+mod data_dir;
+mod homes;
+mod journal;
+mod record;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use atomic::write_atomically;
+pub use data_dir::{DataDir, DataDirError};
+pub use homes::HomesWriter;
