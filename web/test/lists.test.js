@@ -137,11 +137,14 @@ describe('lists and stats', { skip: noBrowser ?? false, timeout: 120_000 }, () =
 
   it('reaches every page by keys', () =>
     on(scenes.busy, async (page) => {
-      await page.goto('/');
-      await page.getByRole('heading', { name: 'Models' }).waitFor();
+      await page.goto('/models/qwen3-4b-dp4');
+      await page.getByRole('heading', { name: 'Connect Claude Code' }).waitFor();
+      await page.keyboard.press('c');
+      const focused = page.locator('#connect :focus');
+      assert.equal(await focused.textContent(), 'Environment');
       for (const [key, heading] of [
-        ['s', 'Stats'],
         ['c', 'Conversations'],
+        ['s', 'Stats'],
         ['r', 'Requests'],
         ['m', 'Models'],
       ]) {

@@ -2,7 +2,7 @@
 // time axis. Every value is the API's own; null is a gap.
 
 import type { Stats } from '../api/types';
-import { count, dash, duration, moment } from '../lib/format';
+import { count, dash, duration, moment, time } from '../lib/format';
 import { base, categoryAxis, stripes, valueAxis, type Chart } from './common';
 import { tip } from './tooltip';
 
@@ -12,11 +12,23 @@ function perSecond(value: number | null | undefined): string {
   return value == null ? dash : `${rate.format(value)} tokens/s`;
 }
 
+/** Times of day; the date where another day begins. */
+function axisLabels(points: Stats['points']): string[] {
+  let day = '';
+  return points.map((point) => {
+    const today = new Date(point.t * 1000).toDateString();
+    const text = time(point.t).replace(/:00$/, '');
+    const label = day !== '' && day !== today ? moment(point.t, 0) : text;
+    day = today;
+    return label;
+  });
+}
+
 export function statsChart(stats: Stats): Chart {
   const { points } = stats;
   const last = points.length - 1;
   const end = points[last]?.t ?? 0;
-  const labels = points.map((point) => moment(point.t, end).replace(/:00$/, ''));
+  const labels = axisLabels(points);
   // The step that is still filling is drawn lighter: it is no slump.
   const bars = (values: (number | null | undefined)[]) =>
     values.map((value, index) => ({

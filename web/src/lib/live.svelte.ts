@@ -85,7 +85,9 @@ export class Live<T> {
     this.#call = call;
     this.#startedAt = performance.now();
     try {
-      this.put(await get<T>(this.#path, call.signal));
+      const data = await get<T>(this.#path, call.signal);
+      if (call.signal.aborted) return;
+      this.put(data);
       this.failure = null;
       this.failingSince = null;
       this.#failures = 0;
