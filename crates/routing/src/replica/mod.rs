@@ -137,7 +137,7 @@ impl Replicas {
     pub(crate) fn end(&mut self, now: Time, replica: ReplicaIndex, progress: bool) {
         if let Some(replica) = self.get_mut(replica) {
             replica.in_flight -= 1;
-            if progress || replica.in_flight == 0 {
+            if progress {
                 replica.progress.note(now);
             }
         }

@@ -1,7 +1,7 @@
 //! What is believed to be in a cache, and how placement uses it.
 
 use super::fleet::*;
-use crate::{Event, Request, Settings, Steering};
+use crate::{Event, Request, Route, Settings, Steering};
 
 /// Two replicas that hold 10,000 tokens each.
 fn fleet() -> Fleet {
@@ -79,6 +79,47 @@ fn shared_prefixes_are_counted_once_per_replica() {
 }
 
 #[test]
+fn a_shared_prefix_has_the_size_that_was_measured_last() {
+    let mut fleet = Fleet::with(settings(Steering::Ranks), 1, Some(100_000));
+    measured(&mut fleet, 1, 3000);
+    let decision = fleet.route(&Request {
+        prompt_bytes: 16_000,
+        shared_bytes: 8000,
+        ..request(2)
+    });
+    fleet.finish(&decision);
+    assert_eq!(committed(&fleet), [2000 + 2000 + 2000]);
+    fleet.router.forget(identity(1).conversation);
+    assert_eq!(committed(&fleet), [2000 + 2000]);
+}
+
+#[test]
+fn a_prompt_fits_where_its_prefix_is_held_already_or_its_conversation_lives() {
+    let mut fleet = fleet();
+    measured(&mut fleet, 1, 8000);
+    let fits = |fleet: &mut Fleet, session, lineage, tokens: u64| {
+        let decision = fleet.route(&Request {
+            lineage,
+            prompt_bytes: tokens * 4,
+            shared_bytes: 4000,
+            ..request(session)
+        });
+        fleet.router.forget(identity(session).conversation);
+        decision.scores[0].fits
+    };
+    assert!(
+        fits(&mut fleet, 2, MAIN, 3000),
+        "8,000 and 2,000 of its own"
+    );
+    assert!(!fits(&mut fleet, 3, MAIN, 3001));
+    assert!(!fits(&mut fleet, 4, 99, 3000), "another prefix");
+    assert!(
+        fits(&mut fleet, 1, MAIN, 10_000),
+        "its own 7,000 are replaced"
+    );
+}
+
+#[test]
 fn a_conversation_that_grows_counts_once_with_its_newest_size() {
     let mut fleet = Fleet::with(settings(Steering::Ranks), 1, Some(100_000));
     for tokens in [2000, 3000, 4000] {
@@ -114,6 +155,24 @@ fn tokens_per_byte_are_learned_from_usage() {
         .conversation(fleet.now, identity(2).conversation);
     let tokens = view.expect("it is known").record.context_tokens;
     assert!((1990..=2000).contains(&tokens), "{tokens}");
+}
+
+#[test]
+fn short_prompts_teach_nothing_since_they_are_mostly_template() {
+    let mut fleet = Fleet::with(settings(Steering::Ranks), 1, Some(100_000));
+    for _ in 0..200 {
+        let decision = fleet.route(&Request {
+            prompt_bytes: 100,
+            shared_bytes: 0,
+            ..request(1)
+        });
+        fleet.observe(Event::Finished(decision.ticket, Some(usage(90, 0))));
+    }
+    fleet.begin(2);
+    let view = fleet
+        .router
+        .conversation(fleet.now, identity(2).conversation);
+    assert_eq!(view.expect("it is known").record.context_tokens, 1000);
 }
 
 #[test]
@@ -164,12 +223,22 @@ fn an_idle_conversation_stops_counting_until_it_speaks_again() {
 #[test]
 fn a_conversation_in_flight_is_not_idle_however_long_its_reply_takes() {
     let mut fleet = fleet();
-    let long = fleet.begin(1);
+    let long: Vec<_> = (0..20).map(|session| fleet.begin(session)).collect();
+    fleet.turn(20);
+    assert_eq!(conversations(&fleet), [11, 10]);
     fleet.pass(7200);
-    fleet.observe(Event::KvTokens(r(0), 10_000));
-    assert_eq!(conversations(&fleet), [1, 0]);
-    fleet.finish(&long);
-    assert_eq!(fleet.home(1), Some(r(0)));
+    // The first to speak is one that no sweep has come to.
+    assert_eq!(fleet.begin(19).route, Route::Sticky);
+    for _ in 0..10 {
+        fleet.observe(Event::KvTokens(r(0), 10_000));
+    }
+    // Nor do the busy ones keep an idle one from being found so.
+    assert_eq!(conversations(&fleet), [10, 10]);
+    assert_eq!(fleet.home(20), None);
+    for decision in &long {
+        fleet.finish(decision);
+    }
+    assert_eq!(fleet.home(0), Some(r(0)));
 }
 
 #[test]

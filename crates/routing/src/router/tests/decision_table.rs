@@ -156,6 +156,26 @@ fn equally_loaded_replicas_take_turns() {
 }
 
 #[test]
+fn the_fewest_conversations_decide_where_requests_and_fill_are_equal() {
+    let mut fleet = Fleet::ranks(2);
+    check(
+        &mut fleet,
+        "
+        ask a = new 0
+        ask b = new 1
+        ask c = new 0
+        ask d = new 1
+        ",
+    );
+    // It would be the turn of 0.
+    for name in [b'b', b'd'] {
+        let key = super::fleet::identity(u32::from(name)).conversation;
+        assert!(fleet.router.forget(key));
+    }
+    check(&mut fleet, "ask e = new 1");
+}
+
+#[test]
 fn a_known_conversation_at_or_below_the_threshold_goes_home() {
     check(
         &mut Fleet::ranks(2),

@@ -232,6 +232,16 @@ fn a_replica_without_requests_in_flight_is_never_wedged() {
 }
 
 #[test]
+fn a_wedge_ends_with_the_last_request_in_flight() {
+    let mut fleet = Fleet::ranks(1);
+    let stuck = fleet.begin(1);
+    freeze(&mut fleet, 0, 10);
+    assert!(fleet.router.snapshot(fleet.now).replicas[0].wedged);
+    fleet.observe(Event::Aborted(stuck.ticket));
+    assert!(!fleet.router.snapshot(fleet.now).replicas[0].wedged);
+}
+
+#[test]
 fn a_failing_scrape_is_no_proof_of_a_wedge() {
     let mut fleet = Fleet::ranks(2);
     fleet.begin(1);
@@ -271,8 +281,60 @@ fn when_all_are_wedged_routing_goes_on_as_if_none_were() {
     }
     let views = fleet.router.snapshot(fleet.now).replicas;
     assert!(views.iter().all(|replica| replica.wedged));
-    assert_eq!(said(&fleet.turn(1)), (Route::Sticky, Some(0)));
     assert_eq!(fleet.begin(3).route, Route::New);
+    assert_eq!(said(&fleet.begin(1)), (Route::Sticky, Some(0)));
+}
+
+/// One of the events that name a request.
+type OfTicket = fn(crate::Ticket) -> Event;
+
+#[test]
+fn a_reply_that_moves_or_ends_well_is_progress_and_an_aborted_one_is_not() {
+    let cases: [(OfTicket, bool); 4] = [
+        (Event::FirstByte, false),
+        (Event::Progress, false),
+        (|ticket| Event::Finished(ticket, None), false),
+        (Event::Aborted, true),
+    ];
+    for (event, wedged) in cases {
+        let mut fleet = Fleet::ranks(1);
+        fleet.begin(1);
+        let other = fleet.begin(2);
+        freeze(&mut fleet, 0, 9);
+        fleet.observe(event(other.ticket));
+        freeze(&mut fleet, 0, 5);
+        let view = fleet.router.snapshot(fleet.now).replicas[0];
+        assert_eq!(view.wedged, wedged, "{:?}", event(other.ticket));
+    }
+}
+
+#[test]
+fn a_request_after_a_silence_without_scrapes_is_given_its_time() {
+    let mut fleet = Fleet::ranks(1);
+    freeze(&mut fleet, 0, 1);
+    fleet.pass(100);
+    fleet.begin(1);
+    freeze(&mut fleet, 0, 9);
+    assert!(!fleet.router.snapshot(fleet.now).replicas[0].wedged);
+    freeze(&mut fleet, 0, 1);
+    assert!(fleet.router.snapshot(fleet.now).replicas[0].wedged);
+}
+
+#[test]
+fn one_long_wedge_does_not_hide_the_next() {
+    let mut fleet = Fleet::ranks(1);
+    fleet.begin(1);
+    for tokens in 0..20 {
+        fleet.observe(Event::Scraped(r(0), gauges(1, tokens)));
+        fleet.pass(1);
+    }
+    fleet.pass(3600);
+    for _ in 0..2 {
+        fleet.observe(Event::Scraped(r(0), gauges(1, 100)));
+        fleet.pass(45);
+    }
+    fleet.observe(Event::Scraped(r(0), gauges(1, 100)));
+    assert!(fleet.router.snapshot(fleet.now).replicas[0].wedged);
 }
 
 #[test]
@@ -377,4 +439,17 @@ fn no_second_attempt_where_nothing_else_is_up() {
     fleet.observe(Event::ConnectFailed(r(0)));
     let retry = fleet.router.reroute(fleet.now, only.ticket, r(0));
     assert_eq!(retry, Err(Refusal::NoReplica));
+}
+
+#[test]
+fn a_home_that_a_second_attempt_gave_is_exported() {
+    let mut fleet = Fleet::urls(2);
+    let first = fleet.begin(1);
+    fleet.router.take_changes();
+    let retry = fleet.router.reroute(fleet.now, first.ticket, r(0));
+    assert_eq!(retry.expect("1 is up").route, Route::New);
+    let [crate::HomeChange::Set(record)] = fleet.router.take_changes()[..] else {
+        panic!("one conversation changed");
+    };
+    assert_eq!(record.home, r(1));
 }
