@@ -2,16 +2,18 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
-use axum::{
-    Json,
-    extract::{Path, Query, State, rejection::QueryRejection},
-};
+use axum::{Json, extract::State};
 use bytes::Bytes;
 use http::StatusCode;
 use routing::{ConversationView, IdentitySource, ReplicaIndex};
 use serde::Deserialize;
 
-use super::{Operators, error::ApiError, requests::limit};
+use super::{
+    Operators,
+    error::ApiError,
+    extract::{InPath, InQuery, object},
+    requests::limit,
+};
 use crate::{
     clock::{self, epoch_s},
     fleet::Model,
@@ -26,9 +28,8 @@ pub(super) struct Parameters {
 
 pub(super) async fn list(
     State(operators): State<Arc<Operators>>,
-    parameters: Result<Query<Parameters>, QueryRejection>,
+    InQuery(parameters): InQuery<Parameters>,
 ) -> Result<Json<api::Conversations>, ApiError> {
-    let Query(parameters) = parameters.map_err(|error| ApiError::Invalid(error.body_text()))?;
     let limit = limit(parameters.limit)?;
     let models = match &parameters.model {
         Some(name) => std::slice::from_ref(operators.model(name)?),
@@ -57,7 +58,7 @@ pub(super) async fn list(
 
 pub(super) async fn one(
     State(operators): State<Arc<Operators>>,
-    Path(id): Path<String>,
+    InPath(id): InPath<String>,
 ) -> Result<Json<api::Conversation>, ApiError> {
     let (model, view) = find(&operators, &id)?;
     Ok(Json(conversation(&model.name, &view)))
@@ -65,14 +66,10 @@ pub(super) async fn one(
 
 pub(super) async fn r#move(
     State(operators): State<Arc<Operators>>,
-    Path(id): Path<String>,
+    InPath(id): InPath<String>,
     body: Bytes,
 ) -> Result<Json<api::Conversation>, ApiError> {
-    let to: api::MoveConversation = serde_json::from_slice(&body).map_err(|error| {
-        ApiError::Invalid(format!(
-            "the body must be a JSON object with \"replica\", a number: {error}"
-        ))
-    })?;
+    let to: api::MoveConversation = object(&body, "\"replica\", a number")?;
     let (model, view) = find(&operators, &id)?;
     let key = view.record.identity.conversation;
     let now = clock::now();
@@ -94,7 +91,7 @@ pub(super) async fn r#move(
 
 pub(super) async fn forget(
     State(operators): State<Arc<Operators>>,
-    Path(id): Path<String>,
+    InPath(id): InPath<String>,
 ) -> Result<StatusCode, ApiError> {
     let (model, view) = find(&operators, &id)?;
     let key = view.record.identity.conversation;

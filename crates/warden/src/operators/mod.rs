@@ -5,6 +5,7 @@
 mod conversations;
 mod error;
 mod events;
+mod extract;
 mod guard;
 mod metrics;
 mod models;

@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 
-use super::{Operators, error::ApiError, panel};
+use super::{Operators, error::ApiError, extract::InPath, panel};
 use crate::{clock, fleet::Model};
 
 pub(super) async fn list(State(operators): State<Arc<Operators>>) -> Json<api::Models> {
@@ -22,7 +19,7 @@ pub(super) async fn list(State(operators): State<Arc<Operators>>) -> Json<api::M
 
 pub(super) async fn one(
     State(operators): State<Arc<Operators>>,
-    Path(name): Path<String>,
+    InPath(name): InPath<String>,
 ) -> Result<Json<api::Model>, ApiError> {
     let model = operators.model(&name)?;
     Ok(Json(panel::model(

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Query, State, rejection::QueryRejection},
-};
+use axum::{Json, extract::State};
 use serde::Deserialize;
 
-use super::{Operators, error::ApiError};
+use super::{Operators, error::ApiError, extract::InQuery};
 use crate::telemetry::Filter;
 
 const LIMIT: usize = 100;
@@ -23,9 +20,8 @@ pub(super) struct Parameters {
 
 pub(super) async fn list(
     State(operators): State<Arc<Operators>>,
-    parameters: Result<Query<Parameters>, QueryRejection>,
+    InQuery(parameters): InQuery<Parameters>,
 ) -> Result<Json<api::Requests>, ApiError> {
-    let Query(parameters) = parameters.map_err(|error| ApiError::Invalid(error.body_text()))?;
     let filter = Filter {
         model: parameters.model,
         session: parameters.session,

@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 use bytes::Bytes;
 use routing::{Event, ReplicaIndex};
 
-use super::{Operators, error::ApiError, panel};
+use super::{
+    Operators,
+    error::ApiError,
+    extract::{InPath, object},
+    panel,
+};
 use crate::{
     clock,
     config::THRESHOLD,
@@ -19,7 +21,7 @@ use crate::{
 
 pub(super) async fn change(
     State(operators): State<Arc<Operators>>,
-    Path(name): Path<String>,
+    InPath(name): InPath<String>,
     body: Bytes,
 ) -> Result<Json<api::Routing>, ApiError> {
     let model = operators.model(&name)?;
@@ -41,12 +43,9 @@ pub(super) async fn change(
 }
 
 fn parse(body: &[u8]) -> Result<api::PatchRouting, ApiError> {
-    let patch: api::PatchRouting = serde_json::from_slice(body).map_err(|error| {
-        ApiError::Invalid(format!(
-            "the body must be a JSON object with any of \"affinity\" (true or false) and \
-             \"spill_threshold\" (\"auto\" or a number): {error}"
-        ))
-    })?;
+    let holds =
+        "any of \"affinity\" (true or false) and \"spill_threshold\" (\"auto\" or a number)";
+    let patch: api::PatchRouting = object(body, holds)?;
     if let Some(api::SetThreshold::Requests(requests)) = patch.spill_threshold
         && !THRESHOLD.contains(&i64::from(requests))
     {
@@ -74,14 +73,14 @@ pub(super) fn apply(model: &Model, patch: api::PatchRouting) {
 
 pub(super) async fn drain(
     state: State<Arc<Operators>>,
-    path: Path<(String, u16)>,
+    path: InPath<(String, u16)>,
 ) -> Result<Json<api::Routing>, ApiError> {
     tell(&state.0, path.0, Event::Drain)
 }
 
 pub(super) async fn undrain(
     state: State<Arc<Operators>>,
-    path: Path<(String, u16)>,
+    path: InPath<(String, u16)>,
 ) -> Result<Json<api::Routing>, ApiError> {
     tell(&state.0, path.0, Event::Undrain)
 }

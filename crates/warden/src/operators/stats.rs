@@ -2,13 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{
-    Json,
-    extract::{Query, State, rejection::QueryRejection},
-};
+use axum::{Json, extract::State};
 use serde::Deserialize;
 
-use super::{Operators, error::ApiError};
+use super::{Operators, error::ApiError, extract::InQuery};
 use crate::{
     clock,
     telemetry::{BUCKET, HISTORY},
@@ -25,9 +22,8 @@ pub(super) struct Parameters {
 
 pub(super) async fn get(
     State(operators): State<Arc<Operators>>,
-    parameters: Result<Query<Parameters>, QueryRejection>,
+    InQuery(parameters): InQuery<Parameters>,
 ) -> Result<Json<api::Stats>, ApiError> {
-    let Query(parameters) = parameters.map_err(|error| ApiError::Invalid(error.body_text()))?;
     let step = duration("step", parameters.step.as_deref(), MINUTE)?;
     let range = duration("range", parameters.range.as_deref(), HISTORY)?;
     let multiple = |of: Duration, what: Duration| what.as_secs().is_multiple_of(of.as_secs());

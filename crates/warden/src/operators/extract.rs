@@ -1,0 +1,50 @@
+//! Parameters of requests, with this API's errors where they do not fit.
+
+use axum::extract::{
+    FromRequestParts, Path, Query,
+    rejection::{PathRejection, QueryRejection},
+};
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use super::error::ApiError;
+
+/// Parts of the path.
+#[derive(Debug)]
+pub(super) struct InPath<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for InPath<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let path = Path::from_request_parts(parts, state).await;
+        let invalid = |error: PathRejection| ApiError::Invalid(error.body_text());
+        path.map(|Path(value)| Self(value)).map_err(invalid)
+    }
+}
+
+/// The query.
+#[derive(Debug)]
+pub(super) struct InQuery<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for InQuery<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let query = Query::from_request_parts(parts, state).await;
+        let invalid = |error: QueryRejection| ApiError::Invalid(error.body_text());
+        query.map(|Query(value)| Self(value)).map_err(invalid)
+    }
+}
+
+/// A JSON object; `holds` says what may stand in it.
+pub(super) fn object<T: DeserializeOwned>(body: &[u8], holds: &str) -> Result<T, ApiError> {
+    // By way of a map, since a list would otherwise pass for an object's values in order.
+    serde_json::from_slice::<serde_json::Map<_, _>>(body)
+        .and_then(|object| serde_json::from_value(object.into()))
+        .map_err(|error| {
+            ApiError::Invalid(format!(
+                "the body must be a JSON object with {holds}: {error}"
+            ))
+        })
+}

@@ -1,0 +1,66 @@
+//! Operators' changes over restarts.
+
+use std::fs;
+
+use super::{Fixture, TWO_MODELS};
+
+const PATH: &str = "/api/v1/models/demo/routing";
+
+async fn routing(fixture: &Fixture) -> (bool, u64, String) {
+    let model = fixture.get("/api/v1/models/demo").await;
+    let routing = &model["routing"];
+    (
+        routing["affinity"].as_bool().unwrap(),
+        routing["spill_threshold"]["value"].as_u64().unwrap(),
+        routing["spill_threshold"]["source"]
+            .as_str()
+            .unwrap()
+            .to_owned(),
+    )
+}
+
+#[tokio::test]
+async fn a_change_survives_a_restart_until_the_configuration_is_edited() {
+    let before = Fixture::new();
+    before
+        .ask(
+            "PATCH",
+            PATH,
+            r#"{"affinity": false, "spill_threshold": 5}"#,
+        )
+        .await
+        .json();
+
+    let after = Fixture::with(TWO_MODELS, before.directory);
+    assert_eq!(routing(&after).await, (false, 5, "set".to_owned()));
+
+    // The edit is the younger word on the threshold; affinity was not edited.
+    let edited = TWO_MODELS.replacen(
+        "max_num_seqs = 32\n",
+        "max_num_seqs = 32\n[models.routing]\nspill_threshold = 9\n",
+        1,
+    );
+    let edited = Fixture::with(&edited, after.directory);
+    assert_eq!(routing(&edited).await, (false, 9, "set".to_owned()));
+}
+
+#[tokio::test]
+async fn a_change_that_cannot_be_saved_is_in_force_and_says_so() {
+    let fixture = Fixture::new();
+    // As good as a full disk: where the file should be written stands a directory.
+    fs::create_dir(fixture.directory.path().join("routing.new")).unwrap();
+    let answer = fixture.ask("PATCH", PATH, r#"{"affinity": false}"#).await;
+    let message = answer.error(500, "not_saved");
+    assert!(
+        message.contains("in force") && message.contains("restart"),
+        "{message}"
+    );
+    assert!(!routing(&fixture).await.0);
+    fs::remove_dir(fixture.directory.path().join("routing.new")).unwrap();
+    fixture
+        .ask("PATCH", PATH, r#"{"affinity": false}"#)
+        .await
+        .json();
+    let after = Fixture::with(TWO_MODELS, fixture.directory);
+    assert!(!routing(&after).await.0);
+}
