@@ -38,16 +38,12 @@ pub fn fit(
     let found = sim::experiment::fit(&base, request.rounds, request.seeds, &mut |done| {
         let (round, rounds, objective) = (done.round, request.rounds, done.best.objective);
         progress(&format!(
-            "round {round} of {rounds}: mean square deviation {objective:.3}"
+            "round {round} of {rounds}: mean loss {objective:.3}"
         ));
     })?;
     for (name, value) in &found.numbers {
         writeln!(out, "{name} = {value:.3}")?;
     }
-    writeln!(
-        out,
-        "mean square deviation, in tolerances: {:.3}",
-        found.objective
-    )?;
+    writeln!(out, "mean loss, in tolerances: {:.3}", found.objective)?;
     Ok(())
 }

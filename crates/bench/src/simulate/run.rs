@@ -151,6 +151,7 @@ fn settings(request: &RunRequest, experiment: &Experiment) -> serde_json::Value 
         "balancer": experiment.balancer.as_str(),
         "stage_s": experiment.window_s,
         "round_trip_ms": experiment.round_trip_ms,
+        "start_spread_s": experiment.start_spread_s,
         "second_arm_is_warm": experiment.second_arm_is_warm,
         "seeds": request.seeds,
         "spill_thresholds": request.spill_thresholds,

@@ -38,6 +38,8 @@ pub struct Experiment {
     pub window_s: f64,
     /// From the client to the engine and back, milliseconds.
     pub round_trip_ms: f64,
+    /// Clients of a stage begin within this time of each other, seconds.
+    pub start_spread_s: f64,
     /// Requests in flight above which conversations spill; `None` is a quarter of `max_num_seqs`.
     pub spill_threshold: Option<u32>,
     /// Whether policies other than `balanced` start on the caches that `balanced` left.
@@ -181,6 +183,7 @@ impl Experiment {
             arrivals: level.arrivals,
             window_s: self.window_s,
             round_trip_ms: self.round_trip_ms,
+            start_spread_s: self.start_spread_s,
             prompt_seed: seed,
             chance_seed: seed ^ ((kind as u64 + 1) << 32),
         }

@@ -11,6 +11,7 @@ fn experiment() -> Experiment {
         policies: vec![PolicyKind::Balanced, PolicyKind::Affinity],
         window_s: 60.0,
         round_trip_ms: 200.0,
+        start_spread_s: 0.5,
         spill_threshold: None,
         second_arm_is_warm: true,
         bounds: true,

@@ -42,6 +42,8 @@ pub struct Stage {
     pub window_s: f64,
     /// From the client to the engine and back, milliseconds.
     pub round_trip_ms: f64,
+    /// The clients of a closed loop begin within this time of each other, seconds.
+    pub start_spread_s: f64,
     /// Seed of the prompts.
     pub prompt_seed: u64,
     /// Seed of ties, connections and the clients' first moments.

@@ -14,8 +14,6 @@ use std::collections::BinaryHeap;
 
 /// Polls of gauges are this far apart, as the gateway's scrapes are.
 const POLL_US: u64 = 1_000_000;
-/// Clients start within this time of each other.
-const START_SPREAD_US: u64 = 200_000;
 /// Bits of a request's id that name its client.
 const CLIENT_BITS: u32 = 24;
 
@@ -127,7 +125,7 @@ impl<'a> Run<'a> {
         match self.stage.arrivals {
             Arrivals::Closed { sessions } => {
                 for _ in 0..sessions {
-                    let spread_us = self.random.below(START_SPREAD_US);
+                    let spread_us = self.random.below((self.stage.start_spread_s * 1e6) as u64);
                     self.add_client(spread_us);
                 }
             }

@@ -18,6 +18,7 @@ fn stage(arrivals: Arrivals, seed: u64) -> Stage {
         arrivals,
         window_s: 60.0,
         round_trip_ms: 200.0,
+        start_spread_s: 0.5,
         prompt_seed: seed,
         chance_seed: seed,
     }
