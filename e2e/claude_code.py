@@ -109,6 +109,10 @@ class Session:
             "ANTHROPIC_API_KEY": "unused",
             "DISABLE_TELEMETRY": "1",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            # Subagents in the foreground, still side by side. The end of a background one is told in
+            # a system message, which vLLM 0.26 (the simulated version) moves to the front of the
+            # prompt: that loses the cache wherever the turn goes, and is not to be judged here.
+            "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
         }
         for model in ("MODEL", "SMALL_FAST_MODEL", "DEFAULT_HAIKU_MODEL"):
             environment[f"ANTHROPIC_{model}"] = "demo"

@@ -115,11 +115,16 @@ fn payload(model: &Model, body: &Bytes, facts: &BodyFacts<'_>) -> Payload {
         .engine_model
         .read()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    if engine_model.is_empty() || *engine_model == *facts.model {
+    // Until the engine has told its own name, it most likely goes by the configured one.
+    let engine_model = match engine_model.as_str() {
+        "" => model.name.as_str(),
+        told => told,
+    };
+    if engine_model == facts.model {
         return Payload::whole(body.clone());
     }
     let span = &facts.model_span;
-    let (_, name, _) = vllm::splice_model(body, span, &engine_model);
+    let (_, name, _) = vllm::splice_model(body, span, engine_model);
     Payload::spliced(
         body.slice(..span.start),
         Bytes::from(name),

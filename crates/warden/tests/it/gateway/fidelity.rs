@@ -158,6 +158,23 @@ async fn an_alias_changes_the_models_name_alone() {
 }
 
 #[tokio::test]
+async fn an_alias_becomes_the_configured_name_until_the_engine_tells_its_own() {
+    let engine = Engine::answering_json(MESSAGE).await;
+    let mut setup = Setup::before(&[&engine]);
+    setup.model = "aliases = [\"other\"]";
+    let warden = Warden::start(setup).await;
+    let body = ODD_BODY.replacen("demo", "other", 1);
+    let reply = warden
+        .client()
+        .await
+        .ask(post("/v1/messages", "", body))
+        .await;
+    assert_eq!(reply.status, 200);
+    let received = engine.received().remove(0).body;
+    assert_eq!(String::from_utf8(received).unwrap(), ODD_BODY);
+}
+
+#[tokio::test]
 async fn an_engines_reply_passes_with_its_headers() {
     let engine = Engine::answering(
         "HTTP/1.1 429 Too Many\r\nserver: uvicorn\r\nconnection: keep-alive\r\nkeep-alive: timeout=5\r\ncontent-type: application/json\r\nretry-after: 7\r\nx-codex-turn-state: abc\r\nx-lm-warden-replica: forged\r\ncontent-length: 17\r\n\r\n{ \"detail\" : \"x\"}",
