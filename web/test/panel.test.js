@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { launch, noBrowser, serverIsDown, visit } from './support/browser.js';
+import { eventually } from './support/eventually.js';
 import * as scenes from './support/scenes.js';
 import { assertPanelShows } from './support/panel.js';
 
@@ -63,6 +64,43 @@ describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
       await page.getByText('Sticky 97.0 %').waitFor();
     }));
 
+  it('reads again when the stream says so, not only from time to time', () =>
+    on(scenes.busy, async ({ page, warden }) => {
+      await page.clock.install();
+      await page.goto(path);
+      await page.getByText('In flight 23').waitFor();
+      await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
+      await page.clock.pauseAt(Date.now() + 1_000);
+      const routing = warden.scene.models[0]?.routing;
+      assert.ok(routing);
+      // From here on the page's time stands still between `runFor`s: right after one of its own
+      // readings, the next of those is two seconds away.
+      routing.in_flight = 24;
+      await page.clock.runFor(2_100);
+      await page.getByText('In flight 24').waitFor();
+
+      const heard = page.evaluate(
+        () =>
+          new Promise((resolve) => {
+            const source = new EventSource('/api/v1/events');
+            source.addEventListener('hello', () => Object.assign(window, { listening: true }));
+            source.addEventListener('changed', () => {
+              source.close();
+              resolve(true);
+            });
+          }),
+      );
+      await eventually(async () =>
+        assert.ok(await page.evaluate(() => 'listening' in window), 'the stream does not open'),
+      );
+      warden.change(() => {
+        routing.in_flight = 31;
+      });
+      await heard;
+      await page.clock.runFor(1_000);
+      await page.getByText('In flight 31').waitFor();
+    }));
+
   it('switches affinity off only after it was confirmed', () =>
     on(scenes.busy, async ({ page, warden }) => {
       await page.goto(path);
@@ -72,7 +110,7 @@ describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
       assert.deepEqual(warden.changes, []);
       await affinity.click();
       await page.getByRole('button', { name: 'Turn affinity off' }).click();
-      await page.getByText('Affinity off').waitFor();
+      await page.locator('.badges').getByText('Affinity off').waitFor();
       assert.equal(await affinity.getAttribute('aria-checked'), 'false');
       assert.deepEqual(warden.changes, [
         { path: '/api/v1/models/qwen3-4b-dp4/routing', body: { affinity: false } },

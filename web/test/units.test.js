@@ -79,6 +79,31 @@ describe('the lines for Claude Code', async () => {
   });
 });
 
+describe('the chart of the stats', async () => {
+  const { statsChart } = await load('charts/stats.ts');
+
+  it("draws the API's points as they are, a gap as a gap", () => {
+    const points = [
+      { t: 0, prompt_tokens_cached_per_s: 5, prompt_tokens_computed_per_s: 0, ttfb_ms_p50: 40 },
+      { t: 60 },
+      { t: 120, prompt_tokens_cached_per_s: 7.5, completion_tokens_per_s: 1 },
+    ];
+    const { series } = statsChart({ step_s: 60, points }).option({});
+    /** @param {any} item */
+    const value = (item) => (item !== null && typeof item === 'object' ? item.value : item);
+    const drawn = Object.fromEntries(
+      series.map((/** @type {any} */ one) => [one.id, one.data.map(value)]),
+    );
+    assert.deepEqual(drawn, {
+      cached: [5, null, 7.5],
+      computed: [0, null, null],
+      completion: [null, null, 1],
+      ttfb_ms_p50: [40, null, null],
+      ttfb_ms_p95: [null, null, null],
+    });
+  });
+});
+
 describe('CSV', async () => {
   const { statsCsv } = await load('lib/csv.ts');
 

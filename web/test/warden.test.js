@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { launch, noBrowser, open, serverIsDown } from './support/browser.js';
+import { eventually } from './support/eventually.js';
 import { assertPanelShows } from './support/panel.js';
-import { eventually, Load, noWarden, Warden } from './support/warden.js';
+import { Load, noWarden, Warden } from './support/warden.js';
 
 describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 300_000 }, () => {
   /** @type {import('playwright-core').Browser} */
@@ -32,7 +33,7 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 300
     );
     const policy = headers.get('content-security-policy') ?? '';
     assert.match(policy, /default-src '(none|self)'/);
-    assert.doesNotMatch(policy, /unsafe-eval|https?:|\*/);
+    assert.doesNotMatch(policy, /unsafe|data:|https?:|\*/);
   });
 
   it('shows what the API gives, and follows it under load without a reload', async () => {
@@ -99,7 +100,7 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 300
     await page.goto('/models/demo');
     await page.getByRole('switch', { name: 'Affinity' }).click();
     await page.getByRole('button', { name: 'Turn affinity off' }).click();
-    await page.getByText('Affinity off').waitFor();
+    await page.locator('.badges').getByText('Affinity off').waitFor();
     assert.equal((await warden.get('/models/demo')).routing.affinity, false);
     const load = new Load(warden, 2);
     await eventually(async () => assert.ok(load.turns > 1));
@@ -112,7 +113,7 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 300
     await warden.start();
     await page.getByRole('button', { name: 'Live', exact: true }).waitFor({ timeout: 30_000 });
     await eventually(async () => assert.equal(await page.getByRole('alert').count(), 0));
-    await page.getByText('Affinity off').waitFor();
+    await page.locator('.badges').getByText('Affinity off').waitFor();
     await eventually(async () => assertPanelShows(page, await warden.get('/models/demo')));
   });
 

@@ -174,19 +174,3 @@ function freePort() {
     });
   });
 }
-
-/**
- * Tries until it holds: what the page shows follows what the API gives, at its own pace.
- * @param {() => Promise<void>} check
- */
-export async function eventually(check, wait_ms_max = 20_000) {
-  const end = Date.now() + wait_ms_max;
-  for (;;) {
-    try {
-      return await check();
-    } catch (error) {
-      if (Date.now() > end) throw error;
-      await sleep(100);
-    }
-  }
-}
