@@ -71,6 +71,10 @@ e2e-sdk: debug-build ## The Python SDKs of Anthropic and OpenAI against a runnin
 e2e-claude: debug-build ## Claude Code in a namespace of its own; affinity on beside off
 	scripts/e2e-claude
 
+.PHONY: e2e-vllm
+e2e-vllm: debug-build ## A real vLLM (CPU build, 3 GB fetched once, 6 GB in .cache) behind lm-warden
+	scripts/e2e-vllm
+
 ##@ Measurements
 
 .PHONY: bench-routing

@@ -79,5 +79,23 @@ class Warden:
 
     def get(self, path: str):
         """What the operators' API answers at `path`."""
-        with urllib.request.urlopen(f"{self.url}/api/v1{path}", timeout=30) as reply:
+        return self._api(path)
+
+    def patch(self, path: str, body: dict):
+        """What it answers to a change."""
+        return self._api(path, method="PATCH", data=json.dumps(body).encode())
+
+    def post(self, path: str):
+        """What it answers to a command."""
+        return self._api(path, method="POST", data=b"")
+
+    def request(self, request_id: str) -> dict:
+        """The record of a request that has ended."""
+        records = self.get("/requests?limit=100")["requests"]
+        return next(record for record in records if record["id"] == request_id)
+
+    def _api(self, path: str, **more):
+        headers = {"content-type": "application/json"}
+        request = urllib.request.Request(f"{self.url}/api/v1{path}", headers=headers, **more)
+        with urllib.request.urlopen(request, timeout=30) as reply:
             return json.load(reply)
