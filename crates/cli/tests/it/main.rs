@@ -2,3 +2,5 @@
 
 mod crate_graph;
 mod engine_command;
+mod replay;
+mod service;
