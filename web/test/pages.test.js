@@ -34,7 +34,7 @@ describe('every page', { skip: noBrowser ?? false, timeout: 300_000 }, () => {
   after(() => browser.close());
 
   for (const colorScheme of /** @type {const} */ (['light', 'dark'])) {
-    for (const width of [1440, 375]) {
+    for (const width of colorScheme === 'light' ? [1440, 800, 375] : [1440, 375]) {
       const options = {
         viewport: { width, height: 900 },
         colorScheme,
