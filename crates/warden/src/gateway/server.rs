@@ -232,6 +232,9 @@ async fn serve(
         .header_read_timeout(limits.header_timeout)
         .max_header_size(limits.header_bytes_max)
         .max_buf_size(READ_BUFFER_BYTES_MAX)
+        // Replies are many small events: gathered in one buffer, those that are there at the same
+        // time leave with one write, where a list of pieces takes one for every few of them.
+        .writev(false)
         .serve_connection(TokioIo::new(io), service);
     let mut connection = pin!(connection);
     let mut seen = Phase::Serving;

@@ -9,4 +9,5 @@ mod limits;
 mod local;
 mod retry;
 mod routing;
+mod soak;
 mod streaming;

@@ -17,10 +17,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits for something that must come.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("waited in vain for {what}"),
-    }
+    tokio::time::timeout(PATIENCE, future)
+        .await
+        .unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
 /// Waits until a condition holds.
