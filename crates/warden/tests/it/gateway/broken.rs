@@ -217,6 +217,28 @@ async fn a_replica_that_stands_still_is_504_before_a_byte_and_a_cut_after_one() 
     }
 }
 
+/// Where no replica was decided on, one that has nothing to do proves nothing.
+#[tokio::test]
+async fn what_went_to_no_certain_replica_is_504_too() {
+    let engine = Engine::start(|mut conn: Conn| async move {
+        if conn.request().await.is_some() {
+            conn.closed().await;
+        }
+    })
+    .await;
+    let mut setup = Setup::before(&[&engine]);
+    setup.ranks = Some(2);
+    setup.routing = "affinity = false";
+    setup.limits = impatient(Duration::from_millis(100));
+    let warden = Warden::start(setup).await;
+    for path in ["/v1/messages", "/v1/messages/count_tokens"] {
+        let request = post(path, "", messages_body(false));
+        let reply = warden.client().await.ask(request).await;
+        assert_eq!(reply.status, 504, "{path}");
+        assert_eq!(warden.settled().await.end, Some(RequestEnd::Timeout));
+    }
+}
+
 /// A long prefill: no byte for this request, but the replica's counters move.
 #[tokio::test]
 async fn a_replica_that_moves_is_waited_for() {

@@ -7,6 +7,7 @@ mod drain;
 mod fidelity;
 mod limits;
 mod local;
+mod pool;
 mod retry;
 mod routing;
 mod soak;

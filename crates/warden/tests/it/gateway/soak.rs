@@ -53,7 +53,7 @@ async fn fickle() -> Engine {
                     }
                     4 => {
                         conn.send("HTTP/1.1 500 x\r\ncontent-length: 0\r\n\r\n")
-                            .await
+                            .await;
                     }
                     5 => conn.send(json_reply(MESSAGE)).await,
                     _ => {
@@ -88,7 +88,7 @@ async fn client(address: std::net::SocketAddr, number: u64) {
                 client.ask(&request).await;
             }
         }
-        if draw % 3 == 0 {
+        if draw.is_multiple_of(3) {
             tokio::time::sleep(Duration::from_micros(draw % 997)).await;
         }
     }

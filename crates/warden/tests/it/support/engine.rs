@@ -27,6 +27,7 @@ pub(crate) struct Received {
 struct Record {
     requests: Mutex<Vec<Received>>,
     connections: AtomicUsize,
+    open: AtomicUsize,
 }
 
 /// An engine on a free port.
@@ -58,6 +59,7 @@ impl Engine {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 record.connections.fetch_add(1, Ordering::SeqCst);
+                record.open.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(script(Conn {
                     wire: Wire::new(stream),
                     record: Arc::clone(&record),
@@ -109,6 +111,17 @@ impl Engine {
     /// Connections accepted so far.
     pub(crate) fn connections(&self) -> usize {
         self.record.connections.load(Ordering::SeqCst)
+    }
+
+    /// Connections whose script still runs.
+    pub(crate) fn open_connections(&self) -> usize {
+        self.record.open.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.record.open.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
