@@ -1,7 +1,7 @@
 //! Puts the service together, runs it until a signal, and takes it apart in order: stop accepting,
 //! drain, flush what outlives the process, end the simulated engines.
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{io, net::SocketAddr, path::Path, sync::Arc};
 
 use tokio::{
     net::TcpListener,
@@ -14,7 +14,7 @@ use crate::{
     commands::claude::quoted,
     config::{self, Config, Engine},
     fetch::path_segment,
-    fleet::{self, Fleet, Simulator},
+    fleet::{self, Fleet, Simulator, Watch},
     gateway::{DrainHandle, Fallback, Gateway, Limits, Server},
     operators::{self, Operators, Overrides, OverridesError},
     persist::{DataDir, DataDirError, HomesWriter},
@@ -101,7 +101,7 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     )
     .map_err(|cause| system("random numbers")(io::Error::other(cause)))?;
 
-    let watchers = watch(&config, &fleet, &telemetry, &program);
+    let watchers = watch(&config, &fleet, &telemetry, &program).await;
     let (server, handle) = Server::new(Arc::new(gateway));
     eprint!("{}", banner(address, &config));
     let stopper = tokio::spawn(stop_on_signal(signals, handle));
@@ -118,27 +118,29 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     listener.map_err(|cause| ServeError::Listen { address, cause })
 }
 
-/// Starts what watches the fleet; dropping it ends that, simulated engines included.
-fn watch(
+/// Starts what watches the fleet, after a first look at it; dropping it ends that, simulated engines
+/// included.
+async fn watch(
     config: &Config,
     fleet: &Fleet,
     telemetry: &Arc<Telemetry>,
-    program: &std::path::Path,
+    program: &Path,
 ) -> JoinSet<()> {
     let mut watchers = JoinSet::new();
+    let mut looks = JoinSet::new();
     for (settings, model) in config.models.iter().zip(&fleet.models) {
         if let Engine::Simulated(engine) = &settings.engine {
             let simulator = Simulator {
-                program: PathBuf::from(program),
+                program: program.to_owned(),
                 engine: engine.clone(),
             };
-            watchers.spawn(fleet::run_simulated(
-                simulator,
-                Arc::clone(model),
-                Arc::clone(telemetry),
-            ));
+            let (model, telemetry) = (Arc::clone(model), Arc::clone(telemetry));
+            watchers.spawn(fleet::run_simulated(simulator, model, telemetry));
         }
-        watchers.spawn(fleet::watch(Arc::clone(model), Arc::clone(telemetry)));
+        looks.spawn(Watch::new(model, telemetry).look());
+    }
+    for watch in looks.join_all().await {
+        watchers.spawn(watch.run());
     }
     watchers
 }

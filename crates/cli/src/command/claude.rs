@@ -21,7 +21,7 @@ pub(crate) struct Claude {
     model: Option<String>,
     /// Run `claude` with these arguments instead of printing.
     #[arg(last = true, value_name = "ARGS")]
-    arguments: Option<Vec<OsString>>,
+    arguments: Vec<OsString>,
     #[command(flatten)]
     target: Target,
 }
@@ -31,12 +31,14 @@ impl Claude {
         let client = Client::new(&self.target.url).map_err(failure)?;
         let environment =
             block_on(claude::environment(&client, self.model.as_deref()))?.map_err(failure)?;
-        let Some(arguments) = self.arguments else {
+        // clap does not tell a bare `--` from none.
+        let prints = self.arguments.is_empty() && !std::env::args_os().any(|word| word == "--");
+        if prints {
             print!("{}", claude::as_shell(&environment));
             return Ok(Exit::Done);
-        };
+        }
         let error = process::Command::new("claude")
-            .args(arguments)
+            .args(self.arguments)
             .envs(environment)
             .exec();
         Err(error)

@@ -1,6 +1,13 @@
 //! Tests of the binary as a user runs it.
+// Helpers of tests may unwrap as tests do.
+#![allow(clippy::unwrap_used)]
 
+mod clients;
+mod configuration;
 mod crate_graph;
 mod engine_command;
 mod replay;
+mod restart;
+mod serve;
 mod service;
+mod support;

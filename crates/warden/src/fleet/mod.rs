@@ -16,5 +16,5 @@ mod versions;
 pub use figures::Figures;
 pub(crate) use model::threshold;
 pub use model::{Fleet, Model, ModelState, ReplicaTarget, RouterCell};
-pub use prober::watch;
+pub use prober::Watch;
 pub use simulated::{Simulator, run as run_simulated};

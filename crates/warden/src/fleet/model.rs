@@ -213,13 +213,13 @@ impl Model {
     /// Takes note of the engine's name for the model and of its longest context.
     pub(super) fn set_served(&self, name: String, max_model_len: Option<u64>) {
         *self
-            .engine_model
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = name;
-        *self
             .max_model_len
             .write()
             .unwrap_or_else(PoisonError::into_inner) = max_model_len;
+        *self
+            .engine_model
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = name;
     }
 
     /// New addresses of the replicas.

@@ -9,7 +9,10 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use routing::{Event, ReplicaIndex, Steering};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior},
+};
 use vllm::Scrape;
 
 use super::{Model, versions};
@@ -41,27 +44,51 @@ struct Server {
     introduced: bool,
 }
 
-/// Watches all servers of a model, until it is dropped.
-pub async fn watch(model: Arc<Model>, telemetry: Arc<Telemetry>) {
-    let steering = model.router.lock().settings().steering;
-    let groups: Vec<Vec<ReplicaIndex>> = match steering {
-        Steering::Ranks => vec![model.replicas().collect()],
-        Steering::Urls => model.replicas().map(|replica| vec![replica]).collect(),
-    };
-    let mut servers = tokio::task::JoinSet::new();
-    for replicas in groups {
-        let server = Server {
-            model: Arc::clone(&model),
-            telemetry: Arc::clone(&telemetry),
+/// Watches all servers of a model.
+#[derive(Debug)]
+pub struct Watch(Vec<Server>);
+
+impl Watch {
+    /// Nothing is asked yet.
+    pub fn new(model: &Arc<Model>, telemetry: &Arc<Telemetry>) -> Self {
+        let steering = model.router.lock().settings().steering;
+        let groups: Vec<Vec<ReplicaIndex>> = match steering {
+            Steering::Ranks => vec![model.replicas().collect()],
+            Steering::Urls => model.replicas().map(|replica| vec![replica]).collect(),
+        };
+        let server = |replicas| Server {
+            model: Arc::clone(model),
+            telemetry: Arc::clone(telemetry),
             fetch: Fetch::new(TIMEOUT, BODY_BYTES_MAX, model.engine_key.as_deref()),
             replicas,
             steering,
             started_s: None,
             introduced: false,
         };
-        servers.spawn(server.run());
+        Self(groups.into_iter().map(server).collect())
     }
-    while servers.join_next().await.is_some() {}
+
+    /// One look at all servers: bounded, since every question is. Done before the first request is
+    /// let in, so that aliases can be replaced by the engine's name from the start.
+    pub async fn look(self) -> Self {
+        let mut looks = JoinSet::new();
+        for mut server in self.0 {
+            looks.spawn(async move {
+                server.look().await;
+                server
+            });
+        }
+        Self(looks.join_all().await)
+    }
+
+    /// Looks again and again, until this is dropped.
+    pub async fn run(self) {
+        let mut servers = JoinSet::new();
+        for server in self.0 {
+            servers.spawn(server.run());
+        }
+        servers.join_all().await;
+    }
 }
 
 impl Server {

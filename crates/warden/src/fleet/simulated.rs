@@ -164,6 +164,8 @@ fn serve(model: &Model, telemetry: &Telemetry, url: &str) {
         url.trim_end_matches('/'),
         model.replica_ids.len(),
     ));
+    // It was told so on its command line.
+    model.set_served(model.name.clone(), None);
     let now = clock::now();
     model.observe_all(now, model.replicas(), Event::EngineRestarted);
     model.observe_all(now, model.replicas(), Event::ProbeSucceeded);
@@ -176,14 +178,18 @@ fn serve(model: &Model, telemetry: &Telemetry, url: &str) {
     }
 }
 
-/// Passes a child's lines on to the log; gives back the last.
+/// Passes a child's lines on to the log; gives back the one that tells most: its last error, or its
+/// last line.
 async fn follow(model: String, mut stderr: impl AsyncBufRead + Unpin) -> Option<String> {
-    let mut last = None;
+    let (mut error, mut last) = (None, None);
     while let Some(line) = line(&mut stderr).await {
         tracing::debug!(%model, engine = %line);
+        if let Some(what) = line.strip_prefix("error: ") {
+            error = Some(what.to_owned());
+        }
         last = Some(line);
     }
-    last
+    error.or(last)
 }
 
 /// The next line that says something, cut off at its bound.

@@ -9,11 +9,11 @@ use routing::ReplicaIndex;
 use warden::{
     clock,
     config::{Config, Overrides},
-    fleet::{self, Fleet, Model, ModelState},
+    fleet::{Fleet, Model, ModelState, Watch},
     telemetry::Telemetry,
 };
 
-use crate::support::{Engine, json_reply, until};
+use crate::support::{Engine, json_reply, soon, until};
 
 /// What a scripted vLLM with two ranks reports. `process` counts its lives.
 fn metrics(process: u32, prompt_tokens: u32) -> String {
@@ -75,7 +75,7 @@ impl Drop for Watched {
     }
 }
 
-fn watch(engine: &str) -> Watched {
+fn model(engine: &str) -> (Arc<Model>, Arc<Telemetry>) {
     let text = format!(
         "[[models]]\nname = \"m\"\n[models.engine]\nkind = \"attached\"\nmax_num_seqs = 8\n{engine}\n"
     );
@@ -84,7 +84,12 @@ fn watch(engine: &str) -> Watched {
     let fleet = Fleet::new(&config, now);
     let model = Arc::clone(&fleet.models[0]);
     let telemetry = Arc::new(Telemetry::new([("m", model.replica_ids.len())], now));
-    let task = tokio::spawn(fleet::watch(Arc::clone(&model), telemetry));
+    (model, telemetry)
+}
+
+fn watch(engine: &str) -> Watched {
+    let (model, telemetry) = model(engine);
+    let task = tokio::spawn(Watch::new(&model, &telemetry).run());
     Watched { model, task }
 }
 
@@ -217,4 +222,13 @@ async fn an_unhealthy_replica_is_out_until_it_is_well_again() {
         model.state() == ModelState::Ready
     })
     .await;
+}
+
+#[tokio::test]
+async fn one_look_is_enough_to_know_the_engines_name_for_the_model() {
+    let engine = engine(Arc::new(AtomicU32::new(1))).await;
+    let (model, telemetry) = model(&format!("urls = [{:?}]", engine.url()));
+    let _watch = soon("a look", Watch::new(&model, &telemetry).look()).await;
+    assert_eq!(*model.engine_model.read().unwrap(), "inner");
+    assert_eq!(model.state(), ModelState::Ready);
 }

@@ -1,0 +1,161 @@
+//! `lm-warden serve` as a process of its own.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, ExitStatus, Stdio},
+    sync::{Arc, Mutex},
+    thread::JoinHandle,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use super::{Url, binary, until};
+
+/// Four fast simulated replicas.
+pub(crate) const CONFIG: &str = r#"
+[[models]]
+name = "demo"
+aliases = ["claude-*"]
+[models.engine]
+kind = "simulated"
+data_parallel_size = 4
+speed = 1000.0
+"#;
+
+/// A running warden, killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Warden {
+    child: Child,
+    pub(crate) url: Url,
+    log: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Warden {
+    /// Starts it with four fast replicas and waits until they serve.
+    pub(crate) fn start(directory: &Path) -> Self {
+        Self::with(directory, CONFIG).ready()
+    }
+
+    /// Starts it with a configuration and waits until it listens. All its files are in the
+    /// directory.
+    pub(crate) fn with(directory: &Path, config: &str) -> Self {
+        let file = directory.join("warden.toml");
+        fs::write(&file, config).unwrap();
+        let file = file.to_str().unwrap().to_owned();
+        Self::spawn(directory, &["--config", &file])
+    }
+
+    /// Starts it with these arguments.
+    pub(crate) fn spawn(directory: &Path, arguments: &[&str]) -> Self {
+        let mut child = binary()
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(arguments)
+            .env("XDG_STATE_HOME", directory)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let lines = Arc::clone(&log);
+        let reader = std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                lines.lock().unwrap().push(line);
+            }
+        });
+        let mut warden = Self {
+            child,
+            url: Url(String::new()),
+            log,
+            reader: Some(reader),
+        };
+        warden.url = Url(warden.logged("serves at "));
+        warden
+    }
+
+    /// Waits until all models serve.
+    pub(crate) fn ready(self) -> Self {
+        self.await_state("ready");
+        self
+    }
+
+    /// Waits until the first model has this state; gives back the reason.
+    pub(crate) fn await_state(&self, state: &str) -> String {
+        until(&format!("the state {state}: {:#?}", self.log()), || {
+            let model = &self.url.get("/api/v1/models")["models"][0];
+            let reason = model["state_reason"].as_str().unwrap_or_default();
+            (model["state"] == state).then(|| reason.to_owned())
+        })
+    }
+
+    /// Waits for a log line with this text; gives back the word after it.
+    pub(crate) fn logged(&self, text: &str) -> String {
+        until(&format!("{text:?} in the log"), || self.last_logged(text))
+    }
+
+    /// The word after the last occurrence of the text in the log.
+    pub(crate) fn last_logged(&self, text: &str) -> Option<String> {
+        let log = self.log.lock().unwrap();
+        let found = log.iter().rev().find_map(|line| line.split_once(text))?;
+        let word = found.1.split_whitespace().next().unwrap_or_default();
+        Some(word.to_owned())
+    }
+
+    /// Where the simulated engine listens.
+    pub(crate) fn engine(&self) -> Url {
+        Url(self.logged("the simulated engine serves model=demo url="))
+    }
+
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).unwrap();
+        kill(Pid::from_raw(pid), signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let status = until("the warden's end", || self.child.try_wait().unwrap());
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        status
+    }
+
+    /// Asks it to end, and waits.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        self.signal(Signal::SIGTERM);
+        self.ended()
+    }
+
+    /// kill -9.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.ended();
+    }
+}
+
+impl Drop for Warden {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The files of homes, all together.
+pub(crate) fn homes_bytes(directory: &Path) -> u64 {
+    let homes: PathBuf = directory.join("lm-warden/homes");
+    let files = fs::read_dir(homes).unwrap();
+    files
+        .map(|file| file.unwrap().metadata().unwrap().len())
+        .sum()
+}
