@@ -71,6 +71,9 @@ describe('every page', { skip: noBrowser ?? false, timeout: 300_000 }, () => {
       await page.getByRole('button', { name: /Spill threshold/ }).click();
       await assertAccessible(page, 'spill threshold');
       await page.keyboard.press('Escape');
+      await page.getByRole('button', { name: 'Replica 1 Up' }).click();
+      await assertAccessible(page, 'replica');
+      await page.keyboard.press('Escape');
       await page.keyboard.press('?');
       await page.getByRole('dialog', { name: 'Keyboard' }).waitFor();
       await assertAccessible(page, 'keyboard');

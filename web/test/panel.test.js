@@ -150,6 +150,21 @@ describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
       { allow: serverIsDown },
     ));
 
+  it('drains a replica and ends the drain', () =>
+    on(scenes.busy, async ({ page, warden }) => {
+      await page.goto(path);
+      await page.getByRole('button', { name: 'Replica 2 Up' }).click();
+      await page.getByRole('button', { name: 'Drain it' }).click();
+      await page.getByRole('button', { name: 'Replica 2 Draining' }).click();
+      await page.getByRole('button', { name: 'End the drain' }).click();
+      await page.getByRole('button', { name: 'Replica 2 Up' }).waitFor();
+      const replica = '/api/v1/models/qwen3-4b-dp4/replicas/2';
+      assert.deepEqual(
+        warden.changes.map((change) => change.path),
+        [`${replica}/drain`, `${replica}/undrain`],
+      );
+    }));
+
   it('says why each request went where it went, with every replica on demand', () =>
     on(scenes.busy, async ({ page, warden }) => {
       await page.goto(path);

@@ -53,6 +53,12 @@ const shots = [
     act: (page) => page.getByRole('switch').click(),
   },
   {
+    name: 'model-replica',
+    path: busy,
+    scene: scenes.degraded,
+    act: (page) => page.getByRole('button', { name: /Replica 1/ }).click(),
+  },
+  {
     name: 'model-spill',
     path: busy,
     scene: scenes.busy,

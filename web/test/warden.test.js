@@ -95,6 +95,19 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 300
     await page.getByRole('heading', { name: 'Turns' }).waitFor();
   });
 
+  it('drains a replica by hand', async () => {
+    const { page } = tab;
+    await page.goto('/models/demo');
+    await page.getByRole('button', { name: 'Replica 3 Up' }).click();
+    await page.getByRole('button', { name: 'Drain it' }).click();
+    const draining = page.getByRole('button', { name: 'Replica 3 Draining' });
+    await draining.waitFor();
+    assert.equal((await warden.get('/models/demo')).routing.replicas[3].state, 'draining');
+    await draining.click();
+    await page.getByRole('button', { name: 'End the drain' }).click();
+    await page.getByRole('button', { name: /Replica 3 (Up|Ramping)/ }).waitFor();
+  });
+
   it('switches affinity, for the next request and over a restart', async () => {
     const { page } = tab;
     await page.goto('/models/demo');

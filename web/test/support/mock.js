@@ -136,6 +136,13 @@ export class MockWarden {
         }
         return ok(model.routing);
       }
+      if (action === 'replicas' && method === 'POST') {
+        this.changes.push({ path: url.pathname, body });
+        const replica = model.routing.replicas[Number(parts[3])];
+        if (!replica) return missing('There is no such replica.');
+        replica.state = parts[4] === 'drain' ? 'draining' : 'up';
+        return ok(model.routing);
+      }
       return ok(model);
     }
     if (what === 'stats') {
