@@ -2,7 +2,8 @@
 //!
 //! Published are the number of sessions and their size (about 58k tokens); the pauses are those of
 //! recorded Claude Code sessions; the growth per turn and the size at which a session is compacted
-//! and begins anew are chosen so that the mean size is the published one.
+//! and begins anew are chosen so that the mean size is the published one. All begin together, as
+//! after the published restart, so that their contexts grow over the first half hour.
 
 use super::{Session, Turn};
 use crate::random::Random;
@@ -34,14 +35,9 @@ impl Farm {
         }
     }
 
-    pub(super) fn session(&self, random: &mut Random, starts_midway: bool) -> Session {
+    pub(super) fn session(&self, random: &mut Random) -> Session {
         let id = random.bits();
-        let span = u64::from(self.context_tokens_max - self.context_tokens_min);
-        // At the start of a run the agents are anywhere in their work, not all at the beginning.
         let mut context = self.context_tokens_min;
-        if starts_midway {
-            context += random.below(span) as u32;
-        }
         let mut turns = Vec::new();
         let mut new_tokens = context - self.shared_tokens;
         while context < self.context_tokens_max {
@@ -56,9 +52,6 @@ impl Farm {
             });
             new_tokens = 1 + random.below(2 * u64::from(self.turn_tokens_mean)) as u32;
             context += output_tokens + new_tokens;
-        }
-        if turns.is_empty() {
-            return self.session(random, false);
         }
         Session {
             id,
@@ -89,7 +82,7 @@ mod tests {
         let mut random = Random::new(1);
         let (mut sum, mut turns) = (0.0, 0.0);
         for _ in 0..50 {
-            let session = farm.session(&mut random, false);
+            let session = farm.session(&mut random);
             let mut context = session.shared_tokens;
             for turn in &session.turns {
                 context += turn.new_tokens;

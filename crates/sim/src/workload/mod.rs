@@ -74,7 +74,7 @@ impl Workload {
         let mut random = Random::at(seed, &parts);
         match self {
             Self::Published(workload) => workload.session(&mut random),
-            Self::Farm(workload) => workload.session(&mut random, place.number == 0),
+            Self::Farm(workload) => workload.session(&mut random),
             Self::Recorded(workload) => workload.session(&mut random),
         }
     }
