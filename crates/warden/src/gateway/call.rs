@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, header, request::Parts, uri::PathAndQuery};
+use http::{HeaderMap, HeaderValue, Method, request::Parts, uri::PathAndQuery};
 use hyper::body::Incoming;
 use routing::{Identity, OwnerId};
 use vllm::{BodyFacts, Dialect};
@@ -49,15 +49,8 @@ impl Call {
             Endpoint::Pass(dialect) => (dialect, false),
             _ => (Dialect::Other, false),
         };
-        if parts
-            .headers
-            .get(header::CONTENT_ENCODING)
-            .is_some_and(|coding| coding != "identity")
-        {
-            return Err(GatewayError::BodyCompressed);
-        }
-        let expects = parts.headers.contains_key(header::EXPECT);
-        let body = inbound::read(incoming, expects, &gateway.limits, &gateway.budget).await?;
+        let body =
+            inbound::read(&parts.headers, incoming, &gateway.limits, &gateway.budget).await?;
         let facts = vllm::scan(dialect, &body.bytes)?;
         let Some((model, name)) = gateway.model(&facts.model) else {
             return Err(gateway.unknown_model(&facts.model));

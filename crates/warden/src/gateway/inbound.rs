@@ -6,6 +6,7 @@
 use std::{future::poll_fn, io, pin::Pin, task::Poll, time::Duration};
 
 use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Request, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep, timeout};
@@ -31,31 +32,46 @@ pub(super) struct Inbound {
     pub(super) share: Share,
 }
 
-/// Reads the body. `expects` says whether the client waits for `100 Continue` before it sends: a
-/// body that is refused is then never asked for.
+/// Reads the body that goes with these headers.
 pub(super) async fn read(
+    headers: &HeaderMap,
     mut incoming: Incoming,
-    expects: bool,
     limits: &Limits,
     budget: &Budget,
 ) -> Result<Inbound, GatewayError> {
     let declared = incoming.size_hint().exact();
-    if declared.is_some_and(|length| length > limits.body_bytes_max as u64) {
-        if !expects {
+    if let Some(error) = refusal(headers, declared, limits) {
+        if !headers.contains_key(header::EXPECT) {
             tokio::spawn(discard(incoming));
         }
-        return Err(GatewayError::BodyTooLarge {
-            bytes_max: limits.body_bytes_max,
-        });
+        return Err(error);
     }
     let outcome = read_bounded(&mut incoming, declared, limits, budget).await;
-    if matches!(
-        outcome,
-        Err(GatewayError::BodyTooLarge { .. } | GatewayError::BufferFull)
-    ) {
+    if let Err(GatewayError::BodyTooLarge { .. } | GatewayError::BufferFull) = outcome {
         tokio::spawn(discard(incoming));
     }
     outcome
+}
+
+/// What is known to be of no use before a byte of it is read.
+fn refusal(headers: &HeaderMap, declared: Option<u64>, limits: &Limits) -> Option<GatewayError> {
+    let coding = headers.get(header::CONTENT_ENCODING);
+    if coding.is_some_and(|coding| coding != "identity") {
+        return Some(GatewayError::BodyCompressed);
+    }
+    let bytes_max = limits.body_bytes_max;
+    let too_large = declared.is_some_and(|length| length > bytes_max as u64);
+    too_large.then_some(GatewayError::BodyTooLarge { bytes_max })
+}
+
+/// Lets go of a request that is answered without its body. A client that waits for `100 Continue`
+/// is then never asked for it.
+pub(super) fn refuse(request: Request<Incoming>) {
+    let expects = request.headers().contains_key(header::EXPECT);
+    let incoming = request.into_body();
+    if !expects && !incoming.is_end_stream() {
+        tokio::spawn(discard(incoming));
+    }
 }
 
 async fn read_bounded(

@@ -37,7 +37,7 @@ mod watchdog;
 
 use std::sync::{Arc, atomic::AtomicUsize};
 
-use http::{Request, Response, StatusCode, header::CONTENT_LENGTH, request::Parts};
+use http::{Request, Response, StatusCode, Version, header::CONTENT_LENGTH, request::Parts};
 use hyper::body::Incoming;
 use routing::Seed;
 
@@ -146,6 +146,7 @@ impl Gateway {
         let stamp = Stamp::undecided(self.ids.next());
         let dialect = endpoint::dialect_of(known.path);
         if !known.allows(request.method()) {
+            inbound::refuse(request);
             let error = GatewayError::Method {
                 path: known.path,
                 allow: known.allow,
@@ -174,11 +175,12 @@ impl Gateway {
             Ok(response) => response.map(Body::fallback),
             Err(request) => {
                 let path = request.uri().path();
+                let dialect = endpoint::dialect_of(path);
                 let error = GatewayError::UnknownPath {
                     path: path.chars().take(ASKED_CHARS_MAX).collect(),
                 };
-                let stamp = Stamp::undecided(self.ids.next());
-                error.response(endpoint::dialect_of(path), &stamp)
+                inbound::refuse(*request);
+                error.response(dialect, &Stamp::undecided(self.ids.next()))
             }
         }
     }
@@ -268,6 +270,8 @@ fn respond(
     (mut ledger, peer): (Ledger, Arc<Peer>),
 ) -> Response<Body> {
     let mut head = answer.head;
+    // An old engine's replies have no chunks; ours do, or a cut one could not be told.
+    head.version = Version::HTTP_11;
     let status = head.status.as_u16();
     let streaming = feed::is_event_stream(&head.headers);
     headers::to_client(&mut head.headers);

@@ -181,6 +181,29 @@ async fn an_old_client_sees_a_reset() {
     assert!(client.was_reset().await);
 }
 
+/// An HTTP/1.0 engine ends its bodies by closing, so only the content tells whether one is whole.
+#[tokio::test]
+async fn an_old_engines_stream_is_whole_or_visibly_cut() {
+    for (events, ended) in [(4, Ended::Cleanly), (2, Ended::Broken)] {
+        let engine = Engine::start(move |mut conn: Conn| async move {
+            if conn.request().await.is_some() {
+                let body = MESSAGES_EVENTS[..events].concat();
+                conn.send(format!(
+                    "HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{body}"
+                ))
+                .await;
+            }
+        })
+        .await;
+        let warden = Warden::before(&[&engine]).await;
+        let request = post("/v1/messages", "", messages_body(true));
+        let reply = warden.client().await.ask(request).await;
+        assert_eq!(reply.text(), MESSAGES_EVENTS[..events].concat());
+        assert_eq!((reply.status, reply.ended), (200, ended));
+        warden.settled().await;
+    }
+}
+
 fn impatient(timeout: Duration) -> Limits {
     Limits {
         progress_timeout: timeout,
