@@ -111,7 +111,7 @@ struct Behaviour {
 
 impl Engine {
     pub(crate) fn run(self) -> Result<Exit, Failure> {
-        logging::start(false);
+        let _log = logging::start(false);
         block_on(self.serve())?
     }
 

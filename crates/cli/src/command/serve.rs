@@ -39,7 +39,7 @@ impl Serve {
         };
         let config = Config::load(self.config.as_deref(), &overrides)
             .map_err(|error| Failure::new(Exit::Usage, error))?;
-        logging::start(self.log_json);
+        let _log = logging::start(self.log_json);
         block_on(warden::serve::run(config))?.map_err(|error| Failure::new(Exit::Failed, error))?;
         Ok(Exit::Done)
     }
