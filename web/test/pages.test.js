@@ -97,6 +97,25 @@ describe('every page', { skip: noBrowser ?? false, timeout: 300_000 }, () => {
       { allow: serverIsDown },
     ));
 
+  it('keeps the last figures readable while the warden is away', () =>
+    visit(
+      browser,
+      scenes.busy(),
+      async ({ page, warden }) => {
+        for (const place of ['/models/qwen3-4b-dp4', '/stats', '/requests']) {
+          warden.failing = null;
+          await page.goto(place);
+          await page.locator('[aria-busy=true]').waitFor({ state: 'detached' });
+          await page.getByText('Updated').waitFor();
+          warden.failing = 503;
+          warden.change(() => {});
+          await page.getByRole('alert').first().getByText('The figures below are').waitFor();
+          await assertAccessible(page, place);
+        }
+      },
+      { allow: serverIsDown, reducedMotion: 'reduce' },
+    ));
+
   it('keeps a chosen theme over a reload', () =>
     visit(
       browser,

@@ -15,7 +15,7 @@ const busy = '/models/qwen3-4b-dp4';
 
 /**
  * @typedef {{ name: string, path: string, scene: () => scenes.Scene, size?: typeof wide,
- *   dark?: boolean, failing?: number, act?: (page: import('playwright-core').Page) => Promise<void> }} Shot
+ *   dark?: boolean, failing?: number, act?: (page: import('playwright-core').Page, warden: MockWarden) => Promise<void> }} Shot
  */
 
 /** @type {Shot[]} */
@@ -35,6 +35,16 @@ const shots = [
   { name: 'model-narrow-dark', path: busy, scene: scenes.degraded, size: narrow, dark: true },
   { name: 'model-degraded', path: busy, scene: scenes.degraded },
   { name: 'model-balanced', path: busy, scene: scenes.balanced },
+  {
+    name: 'model-away',
+    path: busy,
+    scene: scenes.busy,
+    act: async (page, warden) => {
+      await warden.stop();
+      await page.getByRole('alert').first().waitFor();
+    },
+  },
+  { name: 'models-huge', path: '/', scene: scenes.much, size: { width: 1920, height: 1080 } },
   { name: 'model-missing', path: '/models/nope', scene: scenes.busy },
   {
     name: 'model-decision',
@@ -121,7 +131,7 @@ for (const shot of shots) {
   });
   await page.goto(shot.path);
   await page.locator('[aria-busy=true]').waitFor({ state: 'detached' });
-  await shot.act?.(page);
+  await shot.act?.(page, warden);
   if (shot.path.startsWith('/stats') && !shot.path.includes('table')) {
     await page.locator('canvas, .empty').first().waitFor();
   }
