@@ -39,7 +39,9 @@ fn requests(count: usize) -> Vec<Request> {
             prompt_bytes: 200_000,
             shared_bytes: 50_000,
             lineage: (number % 5) as u64,
+            front: 0,
             class: RequestClass::Unknown,
+            streams: true,
         }
     };
     (0..count).map(request).collect()
@@ -54,6 +56,7 @@ fn full_router(requests: &[Request]) -> (Router, Time) {
         steering: Steering::Urls,
         session_idle: Duration::from_secs(3600),
         conversations_max: CONVERSATIONS,
+        leases: routing::LeaseSettings::default(),
     };
     let specs = (0..REPLICAS).map(|index| ReplicaSpec {
         id: format!("http://10.0.0.{index}:8000"),

@@ -94,7 +94,7 @@ impl Situation<'_> {
     }
 
     /// The client's word, where it gave one that the engine will heed.
-    fn pinned(&self, request: &Request) -> Result<Option<Choice>, Refusal> {
+    pub(crate) fn pinned(&self, request: &Request) -> Result<Option<Choice>, Refusal> {
         let Some(pin) = request.pin else {
             return Ok(None);
         };
@@ -116,7 +116,11 @@ impl Situation<'_> {
     }
 
     /// The engine's balancer, or round-robin over what is available.
-    fn balanced(&self, reason: Reason, not: Option<ReplicaIndex>) -> Result<Choice, Refusal> {
+    pub(crate) fn balanced(
+        &self,
+        reason: Reason,
+        not: Option<ReplicaIndex>,
+    ) -> Result<Choice, Refusal> {
         if self.replicas.steering() == Steering::Ranks {
             return Ok(Choice {
                 route: Route::Balanced,
@@ -236,7 +240,7 @@ impl Choice {
     }
 }
 
-fn choice(route: Route, replica: ReplicaIndex, reason: Reason) -> Choice {
+pub(crate) fn choice(route: Route, replica: ReplicaIndex, reason: Reason) -> Choice {
     Choice {
         route,
         replica: Some(replica),

@@ -1,5 +1,7 @@
 //! What the router answers: where a request goes, by which rule, and on which figures.
 
+use std::time::Duration;
+
 use crate::settings::ReplicaIndex;
 
 /// Handle of one routed request, from [`crate::Router::route`] to its last event. Never reused
@@ -84,6 +86,20 @@ pub enum Reason {
         /// The replica that failed.
         failed: ReplicaIndex,
     },
+    /// Its conversation holds its share of the cache there, while others wait.
+    LeaseHeld,
+    /// It waited until there was room.
+    LeaseGranted {
+        /// From the request's arrival.
+        waited: Duration,
+    },
+    /// It had waited so long that it goes to a full replica.
+    WaitedTooLong {
+        /// From the conversation's first arrival.
+        waited: Duration,
+    },
+    /// There is room reserved for requests without a conversation.
+    Reserved,
 }
 
 /// One replica's figures at the moment of a decision.
@@ -145,4 +161,12 @@ pub enum Refusal {
     /// The one other attempt was used already, or the request was pinned.
     #[error("the request was tried on every replica it may go to")]
     RetriesSpent,
+    /// So many wait that it would outlast its client's patience.
+    #[error("about {} s until there is room for another conversation; come back in {} s", .predicted.as_secs(), .retry_after.as_secs())]
+    QueueTooLong {
+        /// How long it would wait.
+        predicted: Duration,
+        /// When to ask again, at most 60 s. Its place in the queue counts from its first arrival.
+        retry_after: Duration,
+    },
 }

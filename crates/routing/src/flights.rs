@@ -3,8 +3,9 @@
 
 use hashbrown::HashTable;
 
+use crate::lease::Charge;
 use crate::table::Slot;
-use crate::{ReplicaIndex, Request, Route, Ticket};
+use crate::{ReplicaIndex, Request, Route, Ticket, Time};
 
 /// A conversation as a request in flight remembers it: its slot may have another tenant by now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +27,13 @@ pub(crate) struct Flight {
     pub(crate) is_turn: bool,
     /// The one other attempt was used.
     pub(crate) retried: bool,
+    /// When the request came, before any wait.
+    pub(crate) arrived: Time,
+    /// When it was sent to its replica.
+    pub(crate) dispatched: Time,
+    pub(crate) first_byte: Option<Time>,
+    /// What it holds of its replica beside its conversation's lease.
+    pub(crate) charge: Charge,
 }
 
 /// All requests in flight.

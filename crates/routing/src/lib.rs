@@ -1,7 +1,8 @@
 //! Which replica serves a request, and why.
 //!
 //! This crate owns every routing rule of LM Warden: the precedence and keys of conversation
-//! identity, placement, spill, pins, failover, wedged replicas and the bounded table of homes. It
+//! identity, placement, spill, pins, failover, wedged replicas, the bounded table of homes, and who
+//! waits when the contexts outgrow the caches. It
 //! is pure: it does no I/O, reads no clock, uses no global random source and iterates no hash map,
 //! so the same inputs always give the same decisions. The gateway and the simulator run this very
 //! code, and a recorded day can be replayed against it.
@@ -17,6 +18,7 @@ mod event;
 mod flights;
 mod home;
 mod identity;
+mod lease;
 mod placement;
 mod replica;
 mod request;
@@ -32,6 +34,10 @@ pub use event::{Event, Gauges};
 pub use home::{HomeChange, HomeRecord};
 pub use identity::{
     Candidates, ConversationKey, ID_BYTES_MAX, Identity, IdentitySource, OwnerId, Seed,
+};
+pub use lease::{
+    Admission, Grant, Hold, LeaseCounters, LeaseMode, LeaseRule, LeaseSettings, LeaseShare,
+    LeaseState, LeaseView, Wait, WaiterView,
 };
 pub use request::{Request, RequestClass, Usage};
 pub use router::Router;

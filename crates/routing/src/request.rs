@@ -32,8 +32,13 @@ pub struct Request {
     pub shared_bytes: u64,
     /// Hash of tools + system; 0 where unknown.
     pub lineage: u64,
+    /// Hash of everything through the first assistant message; 0 on a first turn or where unknown. A
+    /// turn with another one than the turn before does not extend it.
+    pub front: u64,
     /// The client's own word on it.
     pub class: RequestClass,
+    /// The reply is a stream, which a wait does not time out as soon as a plain one.
+    pub streams: bool,
 }
 
 /// Token counts that the engine reported for a finished request.

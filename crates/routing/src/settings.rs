@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::LeaseSettings;
+
 /// Position of a replica in the model's list (equal to its data-parallel rank where the replicas
 /// are ranks of one vLLM server).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +43,8 @@ pub struct Settings {
     pub session_idle: Duration,
     /// Most conversations in the table (default 100,000); one owner may hold half of them.
     pub conversations_max: usize,
+    /// What happens when the contexts outgrow the caches.
+    pub leases: LeaseSettings,
 }
 
 impl Settings {

@@ -1,7 +1,7 @@
 //! The router's state as pages and metrics read it. Nothing here counts decisions: that is
 //! telemetry's, so that no number is counted in two places.
 
-use crate::{Gauges, HomeRecord, Route, Time};
+use crate::{Gauges, HomeRecord, LeaseView, Route, Time};
 
 /// One replica as the panel shows it. Counters of decisions are telemetry's, not the router's.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,6 +43,8 @@ pub struct Snapshot {
     pub in_flight: u32,
     /// Conversations in the table.
     pub conversations: usize,
+    /// Who holds, who waits, since when.
+    pub leases: LeaseView,
 }
 
 /// One conversation as the pages show it.

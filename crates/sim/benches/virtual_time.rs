@@ -24,6 +24,8 @@ fn main() -> ExitCode {
         round_trip_ms: 61.0,
         start_spread_s: 1.5,
         spill_threshold: None,
+        leases: sim::policy::LeaseSettings::default(),
+        kv_tokens_believed: 1.0,
         second_arm_is_warm: true,
         bounds: false,
     };

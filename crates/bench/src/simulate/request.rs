@@ -147,6 +147,8 @@ impl RunRequest {
             round_trip_ms: self.round_trip_ms(defaults.round_trip_ms)?,
             start_spread_s: defaults.start_spread_s,
             spill_threshold: None,
+            leases: sim::policy::LeaseSettings::default(),
+            kv_tokens_believed: 1.0,
             second_arm_is_warm: defaults.warm && !self.cold,
             bounds: self.bounds,
         })

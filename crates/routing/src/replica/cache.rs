@@ -96,6 +96,11 @@ impl CacheLedger {
         self.own_tokens + self.shared_tokens
     }
 
+    /// Tokens of the prefixes that conversations share.
+    pub(super) fn shared_tokens(&self) -> u64 {
+        self.shared_tokens
+    }
+
     /// Own tokens held for a conversation that was added, if that still holds.
     pub(super) fn tokens_of(&self, charge: Charge) -> u64 {
         if charge.epoch == self.epoch {

@@ -95,8 +95,31 @@ impl Replicas {
         self.list.iter().enumerate().map(score).collect()
     }
 
+    /// Tokens that the replica's KV cache holds, once its engine has told.
+    pub(crate) fn kv_tokens(&self, index: usize) -> Option<u64> {
+        self.list.get(index)?.kv_tokens
+    }
+
+    /// Tokens of the prefixes that conversations homed there share.
+    pub(crate) fn shared_tokens(&self, index: usize) -> u64 {
+        self.list
+            .get(index)
+            .map_or(0, |replica| replica.cache.shared_tokens())
+    }
+
+    /// Requests that the warden has in flight there.
+    pub(crate) fn in_flight(&self, index: usize) -> u32 {
+        self.list.get(index).map_or(0, |replica| replica.in_flight)
+    }
+
+    /// Whether a replica may be chosen, where `spared` is [`Self::spares_wedged`].
+    pub(crate) fn may_take(&self, replica: ReplicaIndex, spared: bool) -> bool {
+        self.get(replica)
+            .is_some_and(|r| r.health.is_open() && (spared || !r.is_wedged()))
+    }
+
     /// Whether all that are open are wedged: then none is treated so, since somebody has to serve.
-    fn spares_wedged(&self) -> bool {
+    pub(crate) fn spares_wedged(&self) -> bool {
         self.list
             .iter()
             .all(|replica| !replica.health.is_open() || replica.is_wedged())

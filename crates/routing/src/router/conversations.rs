@@ -21,6 +21,7 @@ const SWEPT_MAX: usize = 8;
 impl Router {
     /// Catches up with the conversations that have been silent too long.
     pub(super) fn sweep(&mut self, now: Time) {
+        self.clock = self.clock.max(now);
         for _ in 0..SWEPT_MAX {
             let Some(slot) = self
                 .table
@@ -123,6 +124,7 @@ impl Router {
     /// Forgets a conversation. Its requests in flight go on, and belong to none.
     pub(super) fn drop_conversation(&mut self, slot: Slot) {
         let gone = self.table.remove(slot);
+        self.leases.forget(self.clock, gone.key);
         self.replicas
             .remove_conversation(gone.home, gone.charge, gone.lineage);
     }

@@ -4,6 +4,8 @@
 //! The rules are in [`crate::choice`]; here a choice takes effect. Every call first catches up
 //! with the time that passed, a bounded piece at a time, so that no call pays for a long silence.
 
+mod admit;
+mod contended;
 mod conversations;
 mod observe;
 mod operate;
@@ -13,6 +15,7 @@ mod tests;
 
 use crate::choice::{Choice, Rounds, Situation};
 use crate::flights::{Flight, Flights, Tenant};
+use crate::lease::{Charge, Grant, Leases};
 use crate::replica::{Replicas, Weight};
 use crate::table::{Slot, Table};
 use crate::tokens::TokenRate;
@@ -30,12 +33,32 @@ pub struct Router {
     flights: Flights,
     rate: TokenRate,
     rounds: Rounds,
+    leases: Leases,
+    /// Ends of waits that the caller has not taken yet.
+    grants: Vec<Grant>,
+    /// The latest time that was told.
+    clock: Time,
+}
+
+/// A request that leaves for its replica.
+#[derive(Debug)]
+struct Departure<'a> {
+    ticket: Ticket,
+    request: &'a Request,
+    known: Option<Slot>,
+    choice: Choice,
+    arrived: Time,
+    charge: Charge,
+    retried: bool,
 }
 
 impl Router {
     /// An empty table over these replicas, all of them up until an event says otherwise.
     pub fn new(settings: Settings, replicas: Vec<ReplicaSpec>, now: Time) -> Self {
         Self {
+            leases: Leases::new(settings.leases, settings.max_num_seqs, replicas.len()),
+            grants: Vec::new(),
+            clock: now,
             replicas: Replicas::new(replicas, settings.steering, now),
             table: Table::new(settings.conversations_max),
             flights: Flights::default(),
@@ -48,13 +71,40 @@ impl Router {
     /// Decides where a request goes and counts it in flight until a `Finished` or `Aborted`. Only a
     /// placement by load creates a conversation: a pinned or balanced request leaves an unknown one
     /// unknown, and a known one's home as it is.
+    ///
+    /// This is for callers that cannot wait: where conversations hold leases, it goes to a full
+    /// replica if need be. See [`Self::admit`].
     pub fn route(&mut self, now: Time, request: &Request) -> Result<Decision, Refusal> {
         self.sweep(now);
         let known = request
             .identity
             .and_then(|identity| self.find_or_expire(now, identity));
+        if self.leases.is_contended() {
+            return self.route_contended(now, request, known);
+        }
         let scores = self.scores(now, request, known);
         let choice = self.situation(now, &scores, known).choose(request)?;
+        let departure = Departure {
+            ticket: self.flights.next_ticket(),
+            request,
+            known,
+            choice,
+            arrived: now,
+            charge: Charge::Nothing,
+            retried: false,
+        };
+        Ok(self.dispatch(now, departure, scores))
+    }
+
+    /// The request leaves: its conversation speaks, and it is in flight.
+    fn dispatch(&mut self, now: Time, departure: Departure<'_>, scores: Box<[Score]>) -> Decision {
+        let Departure {
+            ticket,
+            request,
+            known,
+            choice,
+            ..
+        } = departure;
         let conversation = match (known, request.identity, choice.replica) {
             (Some(slot), ..) => Some(slot),
             (None, Some(identity), Some(replica)) if choice.route == Route::New => {
@@ -62,7 +112,6 @@ impl Router {
             }
             _ => None,
         };
-        let ticket = self.flights.next_ticket();
         let is_turn = conversation.is_some_and(|slot| self.speak(now, slot, request, &choice));
         self.flights.begin(Flight {
             ticket,
@@ -74,16 +123,23 @@ impl Router {
                 generation: self.table.get(slot).tenancy.generation,
             }),
             is_turn,
-            retried: false,
+            retried: departure.retried,
+            arrived: departure.arrived,
+            dispatched: now,
+            first_byte: None,
+            charge: departure.charge,
         });
         self.depart(now, &choice);
-        Ok(self.answer(ticket, choice, scores, conversation))
+        self.answer(ticket, choice, scores, conversation)
     }
 
-    /// New settings, in force from the next request on. A smaller table forgets at once.
+    /// New settings, in force from the next request on. A smaller table forgets at once. Where leases
+    /// or affinity were switched off, whatever waits is granted by the next [`Self::advance`].
     pub fn configure(&mut self, settings: Settings) {
         self.replicas.set_steering(settings.steering);
         self.table.set_limit(settings.conversations_max);
+        self.leases
+            .configure(settings.leases, settings.max_num_seqs);
         self.settings = settings;
         while let Some(slot) = self.table.surplus() {
             self.drop_conversation(slot);
@@ -101,6 +157,7 @@ impl Router {
             + self.table.memory_bytes()
             + self.flights.memory_bytes()
             + self.replicas.memory_bytes()
+            + self.leases.memory_bytes()
     }
 
     fn situation<'a>(

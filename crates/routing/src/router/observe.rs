@@ -1,6 +1,7 @@
 //! What happens between requests, applied to counts, replicas and conversations.
 
 use super::Router;
+use crate::lease::Ended;
 use crate::{Event, Ticket, Time, Usage};
 
 impl Router {
@@ -8,17 +9,35 @@ impl Router {
     pub fn observe(&mut self, now: Time, event: Event) {
         self.sweep(now);
         match event {
-            Event::FirstByte(ticket) | Event::Progress(ticket) => self.progress(now, ticket),
+            Event::FirstByte(ticket) => {
+                if let Some(flight) = self.flights.get_mut(ticket) {
+                    flight.first_byte.get_or_insert(now);
+                }
+                self.progress(now, ticket);
+            }
+            Event::Progress(ticket) => self.progress(now, ticket),
             Event::Finished(ticket, usage) => self.end(now, ticket, usage, true),
-            Event::Aborted(ticket) => self.end(now, ticket, None, false),
+            Event::Aborted(ticket) => self.abort(now, ticket),
             Event::Scraped(replica, gauges) => self.replicas.scraped(now, replica, gauges),
             Event::KvTokens(replica, tokens) => self.replicas.set_kv_tokens(replica, tokens),
             Event::ConnectFailed(replica) => self.replicas.connect_failed(replica),
             Event::ProbeFailed(replica) => self.replicas.probe_failed(replica),
             Event::ProbeSucceeded(replica) => self.replicas.probe_succeeded(now, replica),
-            Event::EngineRestarted(replica) => self.replicas.engine_restarted(now, replica),
+            Event::EngineRestarted(replica) => {
+                self.replicas.engine_restarted(now, replica);
+                self.leases.engine_restarted(now, replica);
+            }
             Event::Drain(replica) => self.replicas.set_draining(replica, true),
             Event::Undrain(replica) => self.replicas.set_draining(replica, false),
+        }
+        self.tell_leases(now, event);
+    }
+
+    /// The client left: of a request in flight or of one that waits.
+    fn abort(&mut self, now: Time, ticket: Ticket) {
+        self.grants.retain(|grant| grant.ticket != ticket);
+        if !self.leases.cancel(now, ticket) {
+            self.end(now, ticket, None, false);
         }
     }
 
@@ -29,7 +48,7 @@ impl Router {
     }
 
     /// The end of a request, good or not: the one place where counts go down.
-    fn end(&mut self, now: Time, ticket: Ticket, usage: Option<Usage>, good: bool) {
+    pub(super) fn end(&mut self, now: Time, ticket: Ticket, usage: Option<Usage>, good: bool) {
         let Some(flight) = self.flights.end(ticket) else {
             return;
         };
@@ -41,5 +60,14 @@ impl Router {
                 .learn(flight.request.prompt_bytes, usage.prompt_tokens);
         }
         self.fall_silent(now, &flight, usage);
+        let conversation = self
+            .tenant(flight.conversation)
+            .map(|slot| self.table.get(slot));
+        let ended = Ended {
+            flight: &flight,
+            usage,
+            conversation,
+        };
+        self.leases.ended(now, &ended, &self.replicas);
     }
 }

@@ -42,6 +42,9 @@ impl Router {
             replicas: self.replicas.views(now),
             in_flight: u32::try_from(self.flights.len()).unwrap_or(u32::MAX),
             conversations: self.table.len(),
+            leases: self
+                .leases
+                .view(now, &self.replicas, self.settings.affinity),
         }
     }
 
@@ -70,6 +73,7 @@ impl Router {
         }
         self.reweigh(slot, |conversation| conversation.resettle(to));
         self.table.mark_changed(slot);
+        self.leases.resettle(now, key, to);
         true
     }
 

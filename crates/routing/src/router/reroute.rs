@@ -2,6 +2,7 @@
 
 use super::Router;
 use crate::flights::Flight;
+use crate::lease::Charge;
 use crate::{Decision, Refusal, ReplicaIndex, Ticket, Time};
 
 impl Router {
@@ -26,6 +27,10 @@ impl Router {
         if let Some(first) = flight.replica {
             self.replicas.end(now, first, false);
         }
+        self.leases.uncharge(now, &flight);
+        if let Some((identity, to)) = flight.request.identity.zip(choice.replica) {
+            self.leases.resettle(now, identity.conversation, to);
+        }
         if let Some(slot) = conversation {
             self.reweigh(slot, |conversation| conversation.go_again(&choice));
             self.table.mark_changed(slot);
@@ -35,6 +40,7 @@ impl Router {
                 replica: choice.replica,
                 route: choice.route,
                 retried: true,
+                charge: Charge::Nothing,
                 ..flight
             };
         }

@@ -14,10 +14,11 @@ pub use fit::{FitProgress, Fitted, fit};
 pub use published::{PublishedRow, published_row, published_rows};
 
 use crate::fleet::{BalancerVersion, Fleet};
-use crate::policy::{Policy, PolicyKind};
+use crate::policy::{Knobs, Policy, PolicyKind};
 use crate::profile::Profile;
 use crate::run::{Arrivals, Figures, Outcome, Stage, StageError, run_stage};
 use crate::workload::Workload;
+use routing::LeaseSettings;
 
 /// What is compared, and on what.
 #[derive(Debug, Clone)]
@@ -42,6 +43,10 @@ pub struct Experiment {
     pub start_spread_s: f64,
     /// Requests in flight above which conversations spill; `None` is a quarter of `max_num_seqs`.
     pub spill_threshold: Option<u32>,
+    /// How leases are set, for the policy that has them.
+    pub leases: LeaseSettings,
+    /// What the warden believes of the KV cache, as a part of what there is.
+    pub kv_tokens_believed: f64,
     /// Whether policies other than `balanced` start on the caches that `balanced` left.
     pub second_arm_is_warm: bool,
     /// Whether to compute upper bounds too.
@@ -146,6 +151,14 @@ impl Experiment {
         self.levels.len() * (self.policies.len() + usize::from(unshown))
     }
 
+    fn knobs(&self) -> Knobs {
+        Knobs {
+            spill_threshold: self.spill_threshold,
+            leases: self.leases,
+            kv_tokens_believed: self.kv_tokens_believed,
+        }
+    }
+
     fn arm(
         &self,
         kind: PolicyKind,
@@ -153,7 +166,7 @@ impl Experiment {
         seed: u64,
         on_cell: &mut dyn FnMut(&Cell),
     ) -> Result<Vec<Cell>, StageError> {
-        let mut policy = Policy::new(kind, fleet, self.spill_threshold);
+        let mut policy = Policy::new(kind, fleet, &self.knobs());
         let mut cells = Vec::with_capacity(self.levels.len());
         for level in &self.levels {
             let stage = self.stage(level, kind, seed);
@@ -178,6 +191,11 @@ impl Experiment {
     }
 
     fn stage(&self, level: &Level, kind: PolicyKind, seed: u64) -> Stage {
+        // Where nothing is contended, leases are affinity, turn by turn.
+        let chance = match kind {
+            PolicyKind::Leases => PolicyKind::Affinity,
+            other => other,
+        };
         Stage {
             level: level.sessions,
             arrivals: level.arrivals,
@@ -185,7 +203,7 @@ impl Experiment {
             round_trip_ms: self.round_trip_ms,
             start_spread_s: self.start_spread_s,
             prompt_seed: seed,
-            chance_seed: seed ^ ((kind as u64 + 1) << 32),
+            chance_seed: seed ^ ((chance as u64 + 1) << 32),
         }
     }
 
@@ -193,7 +211,11 @@ impl Experiment {
         let mut roomy = self.profile.clone();
         roomy.kv_tokens *= ROOMY;
         let mut fleet = Fleet::new(&roomy, self.replicas, self.balancer);
-        let mut policy = Policy::new(PolicyKind::Affinity, &fleet, Some(u32::MAX));
+        let knobs = Knobs {
+            spill_threshold: Some(u32::MAX),
+            ..self.knobs()
+        };
+        let mut policy = Policy::new(PolicyKind::Affinity, &fleet, &knobs);
         let best = run_stage(&mut fleet, &mut policy, &self.workload, stage)?;
         let place = (stage.prompt_seed, stage.level);
         Ok(Bounds {

@@ -13,6 +13,8 @@ fn experiment() -> Experiment {
         round_trip_ms: 200.0,
         start_spread_s: 0.5,
         spill_threshold: None,
+        leases: routing::LeaseSettings::default(),
+        kv_tokens_believed: 1.0,
         second_arm_is_warm: true,
         bounds: true,
     }

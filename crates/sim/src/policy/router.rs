@@ -1,11 +1,12 @@
 //! The production router, fed with what the gateway would tell it and nothing more: session ids,
 //! prompt sizes in bytes, the events of a request, usage, and one scrape a second.
 
-use super::{Ask, Choice};
+use super::{Answer, Ask, Choice, Knobs};
 use crate::fleet::Fleet;
 use routing::{
-    ConversationKey, Event, Gauges, Identity, IdentitySource, OwnerId, ReplicaIndex, ReplicaSpec,
-    Request, RequestClass, Route, Router, Settings, Steering, Time, Usage,
+    Admission, ConversationKey, Decision, Event, Gauges, Identity, IdentitySource, LeaseCounters,
+    OwnerId, Refusal, ReplicaIndex, ReplicaSpec, Request, RequestClass, Route, Router, Settings,
+    Steering, Ticket, Time, Usage,
 };
 use std::time::Duration;
 
@@ -18,19 +19,21 @@ pub(super) struct RouterPolicy {
 }
 
 impl RouterPolicy {
-    pub(super) fn new(fleet: &Fleet, affinity: bool, spill_threshold: Option<u32>) -> Self {
+    pub(super) fn new(fleet: &Fleet, affinity: bool, knobs: &Knobs) -> Self {
         let settings = Settings {
             affinity,
-            spill_threshold,
+            spill_threshold: knobs.spill_threshold,
             max_num_seqs: fleet.profile.max_num_seqs,
             steering: Steering::Ranks,
             session_idle: Duration::from_secs(3600),
             conversations_max: 100_000,
+            leases: knobs.leases,
         };
+        let believed = fleet.profile.kv_tokens as f64 * knobs.kv_tokens_believed;
         let replicas = (0..fleet.replicas.len())
             .map(|rank| ReplicaSpec {
                 id: format!("rank:{rank}"),
-                kv_tokens: Some(fleet.profile.kv_tokens),
+                kv_tokens: Some(believed as u64),
             })
             .collect();
         Self {
@@ -38,7 +41,7 @@ impl RouterPolicy {
         }
     }
 
-    pub(super) fn choose(&mut self, ask: &Ask, fleet: &Fleet) -> Choice {
+    pub(super) fn choose(&mut self, ask: &Ask, fleet: &Fleet) -> Answer {
         let identity = Identity {
             conversation: ConversationKey(u128::from(ask.session)),
             session: ask.session,
@@ -46,29 +49,44 @@ impl RouterPolicy {
             source: IdentitySource::ClaudeCodeHeader,
         };
         let request = Request {
-            owner: OwnerId(0),
+            owner: OwnerId(ask.owner),
             identity: Some(identity),
             pin: None,
             steerable: true,
             prompt_bytes: BYTES_PER_TOKEN * u64::from(ask.prompt_tokens),
             shared_bytes: BYTES_PER_TOKEN * u64::from(ask.shared_tokens),
             lineage: 1,
+            front: 0,
             class: RequestClass::Unknown,
+            streams: true,
         };
-        let decision = self
-            .router
-            .route(Time(fleet.now_us), &request)
-            .expect("no replica of a simulated fleet ever fails");
-        let stayed = match decision.route {
-            Route::Sticky => Some(true),
-            Route::Spilled | Route::Moved => Some(false),
-            Route::Pinned | Route::Balanced | Route::New => None,
-        };
-        Choice {
-            replica: decision.replica.map(|replica| usize::from(replica.0)),
-            stayed,
-            ticket: Some(decision.ticket),
+        match self.router.admit(Time(fleet.now_us), &request) {
+            Ok(Admission::Go(decision)) => Answer::Go(choice(&decision)),
+            Ok(Admission::Wait(wait)) => Answer::Wait(wait.ticket),
+            Err(Refusal::QueueTooLong { retry_after, .. }) => Answer::Refused {
+                retry_us: retry_after.as_micros() as u64,
+            },
+            Err(refusal) => panic!("no replica of a simulated fleet ever fails: {refusal}"),
         }
+    }
+
+    pub(super) fn advance(&mut self, now_us: u64) -> Vec<(Ticket, Choice)> {
+        self.router
+            .advance(Time(now_us))
+            .into_iter()
+            .map(|grant| {
+                let decision = grant.decision.expect("no replica ever fails");
+                (grant.ticket, choice(&decision))
+            })
+            .collect()
+    }
+
+    pub(super) fn wakeup(&self, now_us: u64) -> Option<u64> {
+        self.router.next_wakeup(Time(now_us)).map(|time| time.0)
+    }
+
+    pub(super) fn lease_counters(&self, now_us: u64) -> LeaseCounters {
+        self.router.snapshot(Time(now_us)).leases.counters
     }
 
     pub(super) fn first_byte(&mut self, choice: &Choice, now_us: u64) {
@@ -98,5 +116,17 @@ impl RouterPolicy {
             let event = Event::Scraped(ReplicaIndex(index as u16), gauges);
             self.router.observe(Time(fleet.now_us), event);
         }
+    }
+}
+
+fn choice(decision: &Decision) -> Choice {
+    Choice {
+        replica: decision.replica.map(|replica| usize::from(replica.0)),
+        stayed: match decision.route {
+            Route::Sticky => Some(true),
+            Route::Spilled | Route::Moved => Some(false),
+            Route::Pinned | Route::Balanced | Route::New => None,
+        },
+        ticket: Some(decision.ticket),
     }
 }

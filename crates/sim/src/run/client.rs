@@ -18,7 +18,16 @@ pub(super) struct Client {
     /// Since when it has been thinking.
     pub(super) idle_since_us: u64,
     pub(super) sent_us: u64,
+    pub(super) asked: Option<Asked>,
     pub(super) request: Option<InFlight>,
+}
+
+/// A turn that asks the policy where to go.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) at_us: u64,
+    pub(super) prompt: Vec<u32>,
+    pub(super) own_known_tokens: u32,
 }
 
 /// A request in the engine.
@@ -32,6 +41,7 @@ pub(super) struct InFlight {
     pub(super) stayed: Option<bool>,
     pub(super) prompt_tokens: u32,
     pub(super) own_known_tokens: u32,
+    pub(super) queued_us: u64,
     pub(super) cached_tokens: u32,
     pub(super) sampled: u32,
     pub(super) first_byte_us: u64,
@@ -47,6 +57,7 @@ impl Client {
             last_replica: None,
             idle_since_us: now_us,
             sent_us: 0,
+            asked: None,
             request: None,
         }
     }
@@ -91,6 +102,7 @@ impl Client {
             sent_us: self.sent_us,
             first_byte_us: request.first_byte_us,
             end_us,
+            queued_us: request.queued_us,
             prompt_tokens: request.prompt_tokens,
             cached_tokens: request.cached_tokens,
             shared_tokens: self.session.shared_tokens,

@@ -1,6 +1,7 @@
 //! What a stage leaves behind: one record per turn, one per poll, and the engines' counters.
 
 use crate::scheduler::Counters;
+use routing::LeaseCounters;
 
 /// One turn, from the client's side and the engine's. Times are virtual microseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct TurnRecord {
     pub first_byte_us: u64,
     /// The client saw the end.
     pub end_us: u64,
+    /// It waited so long at the policy, refusals included.
+    pub queued_us: u64,
     /// Prompt tokens.
     pub prompt_tokens: u32,
     /// Of these, read from the cache.
@@ -64,6 +67,10 @@ pub struct Outcome {
     pub clients: Option<u32>,
     /// Time within the window that the clients of a closed loop spent between turns.
     pub thinking_us: u64,
+    /// Turns that the policy sent away for a while.
+    pub refusals: u64,
+    /// What leases did in this stage.
+    pub leases: LeaseCounters,
     /// Steps that the engines took, drain included.
     pub steps: u64,
 }

@@ -1,16 +1,16 @@
 //! The event loop of one stage.
 
-use super::client::{Client, InFlight};
+use super::client::{Asked, Client, InFlight};
 use super::record::{Outcome, Poll};
 use super::{Arrivals, Stage, StageError};
 use crate::fleet::Fleet;
-use crate::policy::{Ask, Policy};
+use crate::policy::{Answer, Ask, Choice, Policy};
 use crate::random::Random;
 use crate::scheduler::{Counters, RequestId, Step};
 use crate::workload::{Place, Workload};
-use routing::Usage;
+use routing::{LeaseCounters, Ticket, Usage};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Polls of gauges are this far apart, as the gateway's scrapes are.
 const POLL_US: u64 = 1_000_000;
@@ -25,6 +25,10 @@ enum Event {
     Send(u32),
     /// The request is at the gateway.
     Arrive(u32),
+    /// It asks the policy again, after a refusal.
+    AskAgain(u32),
+    /// Something may happen to turns that wait at the policy.
+    Wake,
     /// A replica's running step ends.
     StepEnds(usize),
     /// Gauges are polled.
@@ -47,14 +51,18 @@ pub fn run_stage(
             Event::SessionArrives => run.session_arrives(),
             Event::Send(client) => run.send(client),
             Event::Arrive(client) => run.arrive(client)?,
+            Event::AskAgain(client) => run.ask(client),
+            Event::Wake => run.next_wake_us = None,
             Event::StepEnds(replica) => run.step_ends(replica),
             Event::Poll => run.poll(),
         }
+        run.advance_policy();
         if run.active == 0 && at_us >= run.outcome.end_us {
             break;
         }
     }
     assert_eq!(run.active, 0, "every turn ends");
+    run.outcome.leases = run.policy.lease_counters(run.fleet.now_us);
     run.outcome.assert_time_is_conserved();
     Ok(run.outcome)
 }
@@ -68,6 +76,9 @@ struct Run<'a> {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     scheduled: u64,
     clients: Vec<Client>,
+    /// Clients whose turn waits at the policy.
+    waiting: BTreeMap<Ticket, u32>,
+    next_wake_us: Option<u64>,
     /// Clients that have not stopped.
     active: usize,
     outputs: Vec<(RequestId, u32, bool)>,
@@ -96,6 +107,8 @@ impl<'a> Run<'a> {
             },
             thinking_us: 0,
             steps: 0,
+            refusals: 0,
+            leases: LeaseCounters::default(),
         };
         Self {
             counters_at_start: fleet.counters(),
@@ -107,6 +120,8 @@ impl<'a> Run<'a> {
             events: BinaryHeap::new(),
             scheduled: 0,
             clients: Vec::new(),
+            waiting: BTreeMap::new(),
+            next_wake_us: None,
             active: 0,
             outputs: Vec::new(),
             window_is_open: true,
@@ -195,14 +210,55 @@ impl<'a> Run<'a> {
         let own_known_tokens = known_before.saturating_sub(shared_tokens);
         self.check_fits(prompt_tokens + turn.output_tokens)?;
 
+        self.clients[client as usize].asked = Some(Asked {
+            at_us: self.fleet.now_us,
+            prompt,
+            own_known_tokens,
+        });
+        self.ask(client);
+        Ok(())
+    }
+
+    /// Asks the policy where the client's turn goes.
+    fn ask(&mut self, client: u32) {
         let at = &self.clients[client as usize];
-        let (session, last_replica) = (at.session.id, at.last_replica);
+        let asked = at.asked.as_ref().expect("its turn is at the policy");
         let ask = Ask {
-            session,
-            prompt_tokens,
-            shared_tokens,
+            session: at.session.id,
+            prompt_tokens: asked.prompt.len() as u32,
+            shared_tokens: at.session.shared_tokens,
+            owner: at.session.owner,
         };
-        let choice = self.policy.choose(&ask, self.fleet, &mut self.random);
+        match self.policy.choose(&ask, self.fleet, &mut self.random) {
+            Answer::Go(choice) => self.enter(client, choice),
+            Answer::Wait(ticket) => {
+                self.waiting.insert(ticket, client);
+            }
+            Answer::Refused { retry_us } => {
+                self.outcome.refusals += 1;
+                self.at(self.fleet.now_us + retry_us, Event::AskAgain(client));
+            }
+        }
+    }
+
+    /// Turns whose wait at the policy ended go on.
+    fn advance_policy(&mut self) {
+        let now_us = self.fleet.now_us;
+        for (ticket, choice) in self.policy.advance(now_us) {
+            let client = self.waiting.remove(&ticket).expect("its turn waits");
+            self.enter(client, choice);
+        }
+        if let Some(wake_us) = self.policy.wakeup(now_us)
+            && self.next_wake_us.is_none_or(|next| wake_us < next)
+        {
+            let wake_us = wake_us.max(now_us + 1);
+            self.next_wake_us = Some(wake_us);
+            self.at(wake_us, Event::Wake);
+        }
+    }
+
+    /// The client's turn goes to its replica.
+    fn enter(&mut self, client: u32, choice: Choice) {
         let (replica, balanced) = if let Some(replica) = choice.replica {
             (replica, None)
         } else {
@@ -214,14 +270,20 @@ impl<'a> Run<'a> {
         };
         let id = RequestId(self.fleet.next_request << CLIENT_BITS | u64::from(client));
         self.fleet.next_request += 1;
-        self.clients[client as usize].request = Some(InFlight {
+        let at = &mut self.clients[client as usize];
+        let asked = at.asked.take().expect("its turn was at the policy");
+        let turn = at.turn();
+        at.request = Some(InFlight {
             id,
             choice,
             balanced,
             replica,
-            stayed: choice.stayed.or(last_replica.map(|last| last == replica)),
-            prompt_tokens,
-            own_known_tokens,
+            stayed: choice
+                .stayed
+                .or(at.last_replica.map(|last| last == replica)),
+            prompt_tokens: asked.prompt.len() as u32,
+            own_known_tokens: asked.own_known_tokens,
+            queued_us: self.fleet.now_us - asked.at_us,
             cached_tokens: 0,
             sampled: 0,
             first_byte_us: 0,
@@ -234,9 +296,8 @@ impl<'a> Run<'a> {
         };
         self.fleet.replicas[replica]
             .scheduler
-            .add(id, prompt, output_max);
+            .add(id, asked.prompt, output_max);
         self.advance(replica);
-        Ok(())
     }
 
     fn check_fits(&self, tokens: u32) -> Result<(), StageError> {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::fleet::{BalancerVersion, Fleet};
-use crate::policy::{Policy, PolicyKind};
+use crate::policy::{Knobs, Policy, PolicyKind};
 use crate::profile::Profile;
 use crate::workload::{Farm, Published, Recorded, Workload};
 
@@ -30,7 +30,7 @@ fn published() -> Workload {
 
 fn run(kind: PolicyKind, workload: &Workload, arrivals: Arrivals, seed: u64) -> Outcome {
     let mut fleet = fleet(40_000, BalancerVersion::V026);
-    let mut policy = Policy::new(kind, &fleet, None);
+    let mut policy = Policy::new(kind, &fleet, &Knobs::default());
     run_stage(&mut fleet, &mut policy, workload, &stage(arrivals, seed)).unwrap()
 }
 
@@ -81,7 +81,7 @@ fn the_hash_never_moves_a_session() {
 #[test]
 fn engines_and_clients_count_the_same_tokens() {
     let mut fleet = fleet(400_000, BalancerVersion::V027);
-    let mut policy = Policy::new(PolicyKind::Balanced, &fleet, None);
+    let mut policy = Policy::new(PolicyKind::Balanced, &fleet, &Knobs::default());
     let arrivals = Arrivals::Rate {
         sessions_per_hour: 300.0,
     };
@@ -118,14 +118,14 @@ fn answers_that_stop_have_the_length_of_their_script() {
 fn farm_sessions_run_on_after_their_pauses() {
     let workload = Workload::Farm(Farm::of_context(9_000));
     let outcome = run(PolicyKind::Affinity, &workload, CLOSED, 1);
-    assert!(outcome.turns.len() > 10);
+    assert!(outcome.turns.iter().any(|turn| turn.turn > 0));
     assert!(outcome.thinking_us > 0);
 }
 
 #[test]
 fn a_turn_that_never_fits_is_an_error_and_no_endless_run() {
     let mut fleet = fleet(8_000, BalancerVersion::V026);
-    let mut policy = Policy::new(PolicyKind::Hash, &fleet, None);
+    let mut policy = Policy::new(PolicyKind::Hash, &fleet, &Knobs::default());
     let error = run_stage(&mut fleet, &mut policy, &published(), &stage(CLOSED, 1)).unwrap_err();
     assert!(
         error.to_string().contains("its KV cache holds 8000 tokens"),

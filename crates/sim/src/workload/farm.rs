@@ -56,6 +56,7 @@ impl Farm {
         Session {
             id,
             shared_tokens: self.shared_tokens,
+            owner: 0,
             turns,
         }
     }

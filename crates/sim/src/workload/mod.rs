@@ -37,6 +37,8 @@ pub struct Session {
     pub id: u64,
     /// Tokens at the front of every prompt that all sessions of the workload share.
     pub shared_tokens: u32,
+    /// Number of the key that its client uses.
+    pub owner: u32,
     /// Its turns.
     pub turns: Vec<Turn>,
 }
@@ -164,6 +166,7 @@ mod tests {
         let session = Session {
             id: 9,
             shared_tokens: 2,
+            owner: 0,
             turns: Vec::new(),
         };
         let turn = |kept_tokens, new_tokens| Turn {

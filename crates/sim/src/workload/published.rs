@@ -59,6 +59,7 @@ impl Published {
         Session {
             id,
             shared_tokens: self.shared_tokens,
+            owner: 0,
             turns,
         }
     }

@@ -110,6 +110,7 @@ impl Recorded {
         let id = random.bits();
         let turns = self.traces[random.below(self.traces.len() as u64) as usize].clone();
         Session {
+            owner: 0,
             id,
             shared_tokens: 0,
             turns,

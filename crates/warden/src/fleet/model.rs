@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use routing::{Event, ReplicaIndex, ReplicaSpec, Router, Settings, Steering, Time};
+use routing::{Event, LeaseSettings, ReplicaIndex, ReplicaSpec, Router, Settings, Steering, Time};
 
 use super::{figures::Figures, health::Health};
 use crate::config;
@@ -131,6 +131,8 @@ impl Model {
             steering,
             session_idle: config.routing.session_idle,
             conversations_max: CONVERSATIONS_MAX,
+            // Nothing here can keep a request waiting yet.
+            leases: LeaseSettings::default(),
         };
         let specs = ids.iter().map(|id| ReplicaSpec {
             id: id.clone(),

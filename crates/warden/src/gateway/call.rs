@@ -98,7 +98,9 @@ fn question(
         prompt_bytes: facts.prompt_bytes,
         shared_bytes: facts.shared_bytes,
         lineage: facts.lineage,
+        front: facts.first_turn_hash.unwrap_or(0),
         class: identity::class(&ids),
+        streams: facts.stream,
     }
 }
 

@@ -149,6 +149,8 @@ fn turn(model: &Model, session: &str, at: u64) -> (ConversationKey, String) {
         prompt_bytes: 100,
         shared_bytes: 10,
         lineage: 1,
+        front: 0,
+        streams: false,
         class: RequestClass::Turn,
     };
     let mut router = model.router.lock();

@@ -92,6 +92,17 @@ pub(super) fn reason(decision: &Decision) -> String {
                 failed.0
             )
         }
+        Reason::LeaseHeld => "keeps its place, while others wait".to_owned(),
+        Reason::LeaseGranted { waited } => {
+            format!("waited {:.1} s for room; {chosen}", waited.as_secs_f64())
+        }
+        Reason::WaitedTooLong { waited } => {
+            format!(
+                "waited {:.0} s, too long to wait for room; {chosen}",
+                waited.as_secs_f64()
+            )
+        }
+        Reason::Reserved => format!("room is kept for requests without a conversation; {chosen}"),
     }
 }
 

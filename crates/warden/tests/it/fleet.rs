@@ -146,6 +146,8 @@ fn one_turn(model: &Model) -> ReplicaIndex {
         prompt_bytes: 4000,
         shared_bytes: 0,
         lineage: 1,
+        front: 0,
+        streams: false,
         class: routing::RequestClass::Turn,
     };
     let decision = router.route(clock::now(), &request).unwrap();

@@ -26,6 +26,7 @@ pub(super) fn settings(steering: Steering) -> Settings {
         steering,
         session_idle: Duration::from_secs(3600),
         conversations_max: 1000,
+        leases: crate::LeaseSettings::default(),
     }
 }
 
@@ -50,7 +51,9 @@ pub(super) fn request(session: u32) -> Request {
         prompt_bytes: 4000,
         shared_bytes: 1000,
         lineage: MAIN,
+        front: 0,
         class: RequestClass::Unknown,
+        streams: false,
     }
 }
 

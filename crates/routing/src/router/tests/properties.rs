@@ -187,6 +187,8 @@ impl Run {
                 1 => RequestClass::Side,
                 _ => RequestClass::Unknown,
             },
+            front: 0,
+            streams: false,
         });
         if let Ok(decision) = &said {
             self.flying.push((decision.ticket, decision.replica));

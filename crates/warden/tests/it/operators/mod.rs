@@ -167,6 +167,8 @@ impl Fixture {
             prompt_bytes: 1000,
             shared_bytes: 100,
             lineage: 1,
+            front: 0,
+            streams: false,
             class: RequestClass::Turn,
         };
         let mut router = model.router.lock();

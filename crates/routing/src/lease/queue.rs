@@ -1,0 +1,213 @@
+//! Who waits, in which order.
+//!
+//! Within an owner it is first come, first served, by the first arrival: ordering by attained service
+//! raised the 95th percentile from 71 to 126 s in simulation and gained nothing. Between owners the one
+//! that has used the fewest replica-seconds is next; who comes back after an absence starts level with
+//! the others, so nobody saves up for a monopoly.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{ConversationKey, OwnerId, ReplicaIndex, Request, Ticket, Time};
+
+/// A request that waits for room.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting {
+    pub(crate) ticket: Ticket,
+    pub(crate) request: Request,
+    /// When this attempt came.
+    pub(crate) arrived: Time,
+    /// When its conversation first asked, refused attempts included.
+    pub(crate) first_arrival: Time,
+    /// When it goes to a full replica.
+    pub(crate) deadline: Time,
+    /// F: own tokens that it needs.
+    pub(crate) footprint: u32,
+    /// The only replica that it may go to.
+    pub(crate) only: Option<ReplicaIndex>,
+    /// A replica that it may not go to, since it failed there: it goes before all others then.
+    pub(crate) not: Option<ReplicaIndex>,
+    /// A turn of a conversation, which gets a lease; else it is charged while it runs.
+    pub(crate) is_turn: bool,
+    /// Its conversation has not spoken before.
+    pub(crate) is_new: bool,
+}
+
+/// Order within an owner: those that were sent already, then by age.
+type Place = (bool, Time, Ticket);
+
+/// One owner's requests, in line.
+#[derive(Debug, Default)]
+struct Line {
+    /// Microseconds of whole replicas.
+    used: u64,
+    waiting: BTreeMap<Place, Waiting>,
+}
+
+/// All requests that wait.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    owners: BTreeMap<OwnerId, Line>,
+    /// Owners with a request that waits, least served first.
+    turns: BTreeSet<(u64, OwnerId)>,
+    places: BTreeMap<Ticket, (OwnerId, Place)>,
+    ages: BTreeSet<(Time, Ticket)>,
+    deadlines: BTreeSet<(Time, Ticket)>,
+    conversations: BTreeSet<(ConversationKey, Ticket)>,
+    footprints: u64,
+    /// Service of the owner that was last served: where newcomers start.
+    level: u64,
+}
+
+impl Queue {
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Sum of the footprints.
+    pub(super) fn footprints(&self) -> u64 {
+        self.footprints
+    }
+
+    /// The longest waiting one's first arrival.
+    pub(super) fn oldest(&self) -> Option<Time> {
+        self.ages.first().map(|(first_arrival, _)| *first_arrival)
+    }
+
+    /// The first deadline.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// A request whose deadline has come.
+    pub(super) fn due(&self, now: Time) -> Option<Ticket> {
+        self.deadlines
+            .first()
+            .filter(|(deadline, _)| *deadline <= now)
+            .map(|(_, ticket)| *ticket)
+    }
+
+    pub(super) fn get(&self, ticket: Ticket) -> Option<&Waiting> {
+        let (owner, place) = self.places.get(&ticket)?;
+        self.owners.get(owner)?.waiting.get(place)
+    }
+
+    /// Requests of a conversation that wait.
+    pub(super) fn of(&self, key: ConversationKey) -> impl Iterator<Item = Ticket> {
+        self.conversations
+            .range((key, Ticket(0))..=(key, Ticket(u64::MAX)))
+            .map(|(_, ticket)| *ticket)
+    }
+
+    /// Adds a request. True where it stands so far in front that it may be let in next.
+    pub(super) fn push(&mut self, waiting: Waiting, passers_max: u32) -> bool {
+        let owner = waiting.request.owner;
+        let place = (waiting.not.is_none(), waiting.first_arrival, waiting.ticket);
+        self.places.insert(waiting.ticket, (owner, place));
+        self.ages.insert((waiting.first_arrival, waiting.ticket));
+        self.deadlines.insert((waiting.deadline, waiting.ticket));
+        if let Some(identity) = waiting.request.identity {
+            self.conversations
+                .insert((identity.conversation, waiting.ticket));
+        }
+        self.footprints += u64::from(waiting.footprint);
+        let line = self.owners.entry(owner).or_default();
+        if line.waiting.is_empty() {
+            line.used = line.used.max(self.level);
+            self.turns.insert((line.used, owner));
+        }
+        line.waiting.insert(place, waiting);
+        let in_front = passers_max.saturating_add(1) as usize;
+        line.waiting.len() <= in_front || line.waiting.keys().take(in_front).any(|at| *at == place)
+    }
+
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Waiting> {
+        let (owner, place) = self.places.remove(&ticket)?;
+        let line = self.owners.get_mut(&owner)?;
+        let waiting = line.waiting.remove(&place)?;
+        if line.waiting.is_empty() {
+            self.turns.remove(&(line.used, owner));
+        }
+        self.ages.remove(&(waiting.first_arrival, ticket));
+        self.deadlines.remove(&(waiting.deadline, ticket));
+        if let Some(identity) = waiting.request.identity {
+            self.conversations.remove(&(identity.conversation, ticket));
+        }
+        self.footprints -= u64::from(waiting.footprint);
+        self.tidy(owner);
+        Some(waiting)
+    }
+
+    /// The request that is next and at most `passers_max` that may pass it: owners by turns, each
+    /// one's in order of age.
+    pub(super) fn front(&self, passers_max: u32) -> Vec<&Waiting> {
+        let most = (passers_max as usize).saturating_add(1).min(self.len());
+        let mut owners: Vec<_> = self
+            .turns
+            .iter()
+            .take(most)
+            .filter_map(|(_, owner)| Some(self.owners.get(owner)?.waiting.values()))
+            .collect();
+        let mut front = Vec::with_capacity(most);
+        while front.len() < most {
+            let before = front.len();
+            for waiting in &mut owners {
+                if front.len() < most {
+                    front.extend(waiting.next());
+                }
+            }
+            if front.len() == before {
+                break;
+            }
+        }
+        front
+    }
+
+    /// The owner is next no more: so much of a replica's time is its own now.
+    pub(super) fn charge(&mut self, owner: OwnerId, used_us: i64) {
+        let line = self.owners.entry(owner).or_default();
+        let waits = !line.waiting.is_empty();
+        if waits {
+            self.turns.remove(&(line.used, owner));
+            self.level = self.level.max(line.used.min(self.least_used(owner)));
+        }
+        let line = self.owners.entry(owner).or_default();
+        line.used = line.used.max(self.level).saturating_add_signed(used_us);
+        if waits {
+            self.turns.insert((line.used, owner));
+        }
+        self.tidy(owner);
+    }
+
+    /// Everything that waits, in the order in which it would be let in.
+    pub(super) fn tickets(&self) -> Vec<Ticket> {
+        let all = self.front(u32::MAX);
+        all.into_iter().map(|waiting| waiting.ticket).collect()
+    }
+
+    /// Forgets what was used: nobody is behind anybody any more.
+    pub(super) fn level_out(&mut self) {
+        debug_assert!(self.is_empty(), "whoever waits is in a turn");
+        self.owners.clear();
+        self.turns.clear();
+        self.level = 0;
+    }
+
+    fn least_used(&self, or: OwnerId) -> u64 {
+        let own = self.owners.get(&or).map_or(0, |line| line.used);
+        self.turns.first().map_or(own, |(used, _)| (*used).min(own))
+    }
+
+    /// Forgets an owner that waits for nothing and would start level with the others.
+    fn tidy(&mut self, owner: OwnerId) {
+        if let Some(line) = self.owners.get(&owner)
+            && line.waiting.is_empty()
+            && line.used <= self.level
+        {
+            self.owners.remove(&owner);
+        }
+    }
+}

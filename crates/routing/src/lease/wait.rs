@@ -1,0 +1,125 @@
+//! How long a wait may be, and how long it will be.
+//!
+//! In a closed loop the law is simple: while w requests wait for each lease, and a lease lasts for a
+//! turns of T seconds, the last one in the queue waits for (a + 1) w T, and then for a turn or two.
+
+use std::time::Duration;
+
+use super::{LeaseSettings, Leases};
+use crate::{Refusal, Time};
+
+/// Auto: turns that a conversation keeps its place for, at most.
+const TURNS_MAX: f64 = 3.5;
+
+/// Auto: turns where hardly anybody waits.
+const TURNS_MIN: f64 = 1.5;
+
+/// Auto: further turns for each that waits per lease.
+const TURNS_PER_WAITING: f64 = 2.0;
+
+/// Streams outlive a client's time-out, as pings keep them alive.
+const STREAM_PATIENCE: u32 = 2;
+
+/// Longest `retry-after`.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// Turns of a conversation's stay, before any has been seen to end.
+const STAY_TURNS_INITIAL: f64 = 6.0;
+
+/// Weight of the newest stay in the mean.
+const STAY_WEIGHT: f64 = 0.05;
+
+/// Turns that conversations keep their place for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stay(f64);
+
+impl Default for Stay {
+    fn default() -> Self {
+        Self(STAY_TURNS_INITIAL)
+    }
+}
+
+impl Stay {
+    pub(super) fn learn(&mut self, turns: u32) {
+        self.0 += STAY_WEIGHT * (f64::from(turns) - self.0);
+    }
+}
+
+impl LeaseSettings {
+    /// The longest predicted wait that a request is let into.
+    pub(super) fn wait_max(&self, streams: bool) -> Duration {
+        self.queue_wait_max * if streams { STREAM_PATIENCE } else { 1 }
+    }
+
+    /// Age at which a waiting request goes to a full replica: before a plain client's time-out.
+    pub(crate) fn age_max(&self, streams: bool) -> Duration {
+        self.wait_max(streams) * 5 / 6
+    }
+}
+
+impl Leases {
+    /// w: requests that wait for each lease.
+    fn waiting_per_lease(&self) -> f64 {
+        self.queue.len() as f64 / f64::from(self.holding().max(1))
+    }
+
+    /// `a`: turns that a conversation keeps its place for while so many wait per lease.
+    fn quantum_turns(&self, waiting_per_lease: f64) -> f64 {
+        match self.settings.turns {
+            Some(turns) => f64::from(turns.max(1)),
+            None => TURNS_MAX.min(TURNS_MIN + TURNS_PER_WAITING * waiting_per_lease),
+        }
+    }
+
+    /// Whether the longest wait is longer than what a conversation's quantum of turns explains.
+    pub(super) fn is_quantum_spent(&self, now: Time) -> bool {
+        let Some(oldest) = self.queue.oldest() else {
+            return false;
+        };
+        let w = self.waiting_per_lease();
+        let limit_s = self.quantum_turns(w) * w * self.costs.turn().as_secs_f64();
+        now.since(oldest).as_secs_f64() > limit_s
+    }
+
+    /// How long a request in the queue that first asked at `first_arrival` will still wait.
+    pub(super) fn predicted_wait(&self, now: Time, first_arrival: Time) -> Duration {
+        let w = self.waiting_per_lease();
+        let a = self.quantum_turns(w).min(self.stay.0.max(1.0));
+        // Who is as old as the oldest is next.
+        let oldest_s = now
+            .since(self.queue.oldest().unwrap_or(now))
+            .as_secs_f64()
+            .max(f64::MIN_POSITIVE);
+        let behind = (1.0 - now.since(first_arrival).as_secs_f64() / oldest_s).clamp(0.0, 1.0);
+        let behind = if first_arrival == now { 1.0 } else { behind };
+        let safety = if self.costs.sizes_differ() { 2.0 } else { 1.0 };
+        let turns = ((a + 1.0) * w * behind + 2.0) * safety;
+        Duration::try_from_secs_f64(turns * self.costs.turn().as_secs_f64())
+            .unwrap_or(Duration::MAX)
+    }
+
+    /// Lets a request wait, or tells it when to come back.
+    pub(crate) fn check_wait(
+        &self,
+        now: Time,
+        first_arrival: Time,
+        prompt_tokens: u32,
+        streams: bool,
+    ) -> Result<Duration, Refusal> {
+        let predicted = self.predicted_wait(now, first_arrival);
+        let wait_max = self.settings.wait_max(streams);
+        let in_all = now
+            .since(first_arrival)
+            .saturating_add(predicted)
+            .saturating_add(self.costs.prefill(u64::from(prompt_tokens)));
+        if in_all <= wait_max {
+            return Ok(predicted);
+        }
+        Err(Refusal::QueueTooLong {
+            predicted,
+            retry_after: in_all
+                .saturating_sub(wait_max)
+                .clamp(Duration::from_secs(1), RETRY_AFTER_MAX),
+        })
+    }
+}
