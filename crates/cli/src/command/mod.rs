@@ -3,6 +3,8 @@
 mod check;
 mod claude;
 mod engine;
+mod logs;
+mod reload;
 mod serve;
 mod simulate;
 mod status;
@@ -17,6 +19,8 @@ pub(crate) enum Command {
     Check(check::Check),
     Status(status::Status),
     Claude(claude::Claude),
+    Logs(logs::Logs),
+    Reload(reload::Reload),
     #[command(subcommand)]
     Simulate(simulate::Simulate),
     Engine(Box<engine::Engine>),
@@ -29,6 +33,8 @@ impl Command {
             Self::Check(command) => command.run(),
             Self::Status(command) => command.run(),
             Self::Claude(command) => command.run(),
+            Self::Logs(command) => command.run(),
+            Self::Reload(command) => command.run(),
             Self::Simulate(command) => command.run(),
             Self::Engine(command) => command.run(),
         }
