@@ -5,7 +5,6 @@
 //! is made from these types, and the pages' types from that; a test holds it current.
 
 mod conversations;
-mod engines;
 mod error;
 mod events;
 mod models;
@@ -14,12 +13,11 @@ mod requests;
 mod stats;
 
 pub use conversations::{Conversation, Conversations, MoveConversation};
-pub use engines::{LogLine, Logs, Reloaded};
 pub use error::{Error, ErrorDetail};
 pub use events::{Changed, Hello};
 pub use models::{
-    AutoWord, Engine, EngineKind, Leases, LeasesMode, Model, ModelState, Models, PatchRouting,
-    Replica, ReplicaState, Routing, SetThreshold, SpillThreshold, ThresholdSource,
+    AutoWord, Engine, EngineCounters, EngineKind, Leases, LeasesMode, Model, ModelState, Models,
+    PatchRouting, Replica, ReplicaState, Routing, SetThreshold, SpillThreshold, ThresholdSource,
 };
 pub use openapi::openapi_json;
 pub use requests::{Request, RequestEnd, Requests, Route, Score};

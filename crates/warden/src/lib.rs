@@ -10,7 +10,6 @@ pub mod fleet;
 pub mod gateway;
 pub mod operators;
 pub mod persist;
-pub mod reload;
 pub mod serve;
 pub mod supervisor;
 pub mod telemetry;
