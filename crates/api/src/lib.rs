@@ -5,6 +5,7 @@
 //! is made from these types, and the pages' types from that; a test holds it current.
 
 mod conversations;
+mod engines;
 mod error;
 mod events;
 mod models;
@@ -13,6 +14,7 @@ mod requests;
 mod stats;
 
 pub use conversations::{Conversation, Conversations, MoveConversation};
+pub use engines::{LogLine, Logs, Reloaded};
 pub use error::{Error, ErrorDetail};
 pub use events::{Changed, Hello};
 pub use models::{

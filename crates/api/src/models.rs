@@ -64,6 +64,8 @@ pub struct Engine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineKind {
+    /// vLLM, started and supervised by the warden.
+    Vllm,
     /// It runs elsewhere.
     Attached,
     /// A simulated engine, a child process of the warden.

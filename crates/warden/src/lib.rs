@@ -10,6 +10,7 @@ pub mod fleet;
 pub mod gateway;
 pub mod operators;
 pub mod persist;
+pub mod reload;
 pub mod serve;
 pub mod supervisor;
 pub mod telemetry;

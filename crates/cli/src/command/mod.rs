@@ -4,6 +4,8 @@ mod bench;
 mod check;
 mod claude;
 mod engine;
+mod logs;
+mod reload;
 mod serve;
 mod simulate;
 mod status;
@@ -18,6 +20,8 @@ pub(crate) enum Command {
     Check(check::Check),
     Status(status::Status),
     Claude(claude::Claude),
+    Logs(logs::Logs),
+    Reload(reload::Reload),
     #[command(subcommand)]
     Bench(bench::Bench),
     #[command(subcommand)]
@@ -32,6 +36,8 @@ impl Command {
             Self::Check(command) => command.run(),
             Self::Status(command) => command.run(),
             Self::Claude(command) => command.run(),
+            Self::Logs(command) => command.run(),
+            Self::Reload(command) => command.run(),
             Self::Bench(command) => command.run(),
             Self::Simulate(command) => command.run(),
             Self::Engine(command) => command.run(),

@@ -15,6 +15,9 @@ pub(super) enum ApiError {
     /// Theirs: no such thing.
     #[error("{0}")]
     NotFound(String),
+    /// Theirs: not at this moment.
+    #[error("{0}")]
+    Conflict(String),
     /// Another site's page, or a name that is not this machine's.
     #[error("{0}")]
     Forbidden(&'static str),
@@ -37,6 +40,7 @@ impl ApiError {
         match self {
             Self::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid"),
             Self::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
+            Self::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
             Self::NotSaved(_) => (StatusCode::INTERNAL_SERVER_ERROR, "not_saved"),
         }

@@ -18,6 +18,10 @@ pub(super) fn model(model: &Model, telemetry: &Telemetry, now: Time) -> api::Mod
         ModelState::Degraded(what) => (api::ModelState::Degraded, Some(what)),
         ModelState::Failed(why) => (api::ModelState::Failed, Some(why)),
         ModelState::Stopped => (api::ModelState::Stopped, None),
+        ModelState::Asleep => {
+            let why = "it starts with the next request".to_owned();
+            (api::ModelState::Stopped, Some(why))
+        }
     };
     let engine_model = read(&model.engine_model);
     let max_num_seqs = model.router.lock().settings().max_num_seqs;
