@@ -4,6 +4,8 @@
 //! Holds no logic. A number that is not known is `null`, never 0. `openapi.json` beside this crate
 //! is made from these types, and the pages' types from that; a test holds it current.
 
+#![deny(clippy::iter_over_hash_type)]
+
 mod conversations;
 mod engines;
 mod error;
