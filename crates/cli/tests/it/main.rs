@@ -10,6 +10,4 @@ mod replay;
 mod restart;
 mod serve;
 mod service;
-#[cfg(target_os = "linux")]
-mod supervision;
 mod support;

@@ -52,6 +52,23 @@ fn a_running_stream_is_drained_before_the_end() {
     assert_eq!(warden.ended().code(), Some(0));
 }
 
+/// As Ctrl-C at a terminal does: the signal goes to the warden and to everything it started.
+#[test]
+fn an_interrupt_of_the_whole_group_is_drained_like_any_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = CONFIG.replace("speed = 1000.0", "speed = 5.0");
+    let mut warden = Warden::with(directory.path(), &config).ready();
+    let body = messages("demo", "tell me", true).replace("\"max_tokens\":8", "\"max_tokens\":64");
+    let mut stream = warden.url.send("POST /v1/messages", "", &body);
+    let mut begun = [0; 1];
+    stream.read_exact(&mut begun).unwrap();
+    warden.signal_group(Signal::SIGINT);
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("event: message_stop"), "{rest}");
+    assert_eq!(warden.ended().code(), Some(0));
+}
+
 #[test]
 fn a_second_signal_ends_at_once_and_the_cut_stream_shows_it() {
     let directory = tempfile::tempdir().unwrap();

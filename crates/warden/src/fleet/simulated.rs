@@ -52,7 +52,7 @@ pub async fn run(simulator: Simulator, model: Arc<Model>, telemetry: Arc<Telemet
             Death::Died(why) => Process::Starting(format!("{why}; starting it again")),
         };
         tracing::warn!(model = %model.name, ?death, "the simulated engine is gone");
-        if model.process(now, model.replicas(), &process) {
+        if model.process(now, process) {
             telemetry.changes().model(&model.name);
         }
         if matches!(death, Death::Refused(_)) {
@@ -139,6 +139,8 @@ fn start(simulator: &Simulator, name: &str) -> std::io::Result<Child> {
         .arg(format!("--speed={}", engine.speed))
         // Meant for the vLLM that somebody else runs.
         .env_remove("VLLM_API_KEY")
+        // A Ctrl-C at the terminal goes to the whole group: the engine must outlive the drain.
+        .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -173,7 +175,7 @@ fn serve(model: &Model, telemetry: &Telemetry, url: &str) {
         model.answered(replica, Ok(()));
     }
     tracing::info!(model = %model.name, %url, "the simulated engine serves");
-    if model.process(now, model.replicas(), &Process::Running) {
+    if model.process(now, Process::Running) {
         telemetry.changes().model(&model.name);
     }
 }

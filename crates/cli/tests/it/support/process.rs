@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, ExitStatus, Stdio},
     sync::{Arc, Mutex},
@@ -10,7 +11,7 @@ use std::{
 };
 
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::signal::{Signal, kill, killpg},
     unistd::Pid,
 };
 
@@ -59,6 +60,8 @@ impl Warden {
             .env("XDG_STATE_HOME", directory)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
+            // A group of its own, as a shell gives it.
+            .process_group(0)
             .spawn()
             .unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
@@ -119,6 +122,12 @@ impl Warden {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).unwrap();
         kill(Pid::from_raw(pid), signal).unwrap();
+    }
+
+    /// To it and all that it started in its group.
+    pub(crate) fn signal_group(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).unwrap();
+        killpg(Pid::from_raw(pid), signal).unwrap();
     }
 
     /// Waits for its end.
