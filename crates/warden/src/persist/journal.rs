@@ -1,13 +1,14 @@
 //! The file of one model's homes: changes are appended, and now and then the file is written anew
 //! with only the last one of each conversation.
 //!
-//! A torn tail, as a crash or a power cut leaves it, is cut off at the next start. After a write
+//! A torn tail, as a crash or a power cut leaves it, is cut off at the next start; a file whose
+//! beginning is damaged is set aside. After a write
 //! that failed (a full disk) the file no longer tells the truth, so nothing is appended until the
 //! whole table has been written anew: the caller then gives all homes instead of the changes.
 
 use std::{
     collections::HashMap,
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
@@ -37,28 +38,21 @@ impl Journal {
     /// Opens or makes the file; gives back the last record of each conversation, oldest activity
     /// first.
     pub(super) fn open(path: &Path) -> io::Result<(Self, Vec<Record>)> {
-        let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600);
-        let mut file = options.open(path)?;
+        let mut file = open_or_make(path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        let (homes, records, whole_bytes) = if bytes.is_empty() {
+        if !bytes.starts_with(MAGIC) {
+            // A start that was cut short leaves less than the first bytes, and nothing to keep.
+            if !MAGIC.starts_with(&bytes) {
+                set_aside(path)?;
+                file = open_or_make(path)?;
+            }
+            file.rewind()?;
             file.write_all(MAGIC)?;
             file.sync_all()?;
-            (Vec::new(), 0, MAGIC.len())
-        } else {
-            read(&bytes).ok_or_else(|| {
-                io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    "this is no journal of homes; remove it to begin anew",
-                )
-            })?
-        };
+            bytes = MAGIC.to_vec();
+        }
+        let (homes, records, whole_bytes) = read(&bytes).unwrap_or_default();
         if whole_bytes < bytes.len() {
             tracing::warn!(
                 path = %path.display(),
@@ -124,10 +118,28 @@ impl Journal {
 
     /// From the file itself, so that the router is not asked for its whole table.
     fn compact(&mut self) -> io::Result<()> {
-        let bytes = std::fs::read(&self.path)?;
+        let bytes = fs::read(&self.path)?;
         let (homes, ..) = read(&bytes).unwrap_or_default();
         self.rewrite(&homes)
     }
+}
+
+fn open_or_make(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.mode(0o600).open(path)
+}
+
+/// Homes make turns fast, and nothing depends on them: a file that is none of ours, or too damaged
+/// to tell, is kept for whoever misses it, and the service begins anew.
+fn set_aside(path: &Path) -> io::Result<()> {
+    let aside = path.with_extension("damaged");
+    fs::rename(path, &aside)?;
+    tracing::warn!(
+        path = %aside.display(),
+        "this is no journal of homes; set aside, and conversations are placed anew"
+    );
+    Ok(())
 }
 
 /// The last record of each conversation, how many there were in all, and where the last whole one

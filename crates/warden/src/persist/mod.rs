@@ -15,4 +15,3 @@ mod tests;
 pub(crate) use atomic::write_atomically;
 pub use data_dir::{DataDir, DataDirError};
 pub use homes::HomesWriter;
-pub(crate) use homes::file_name;

@@ -74,12 +74,29 @@ fn a_torn_tail_is_cut_off_and_written_over() {
 }
 
 #[test]
-fn a_strangers_file_is_left_alone() {
+fn a_file_that_is_no_journal_is_set_aside_and_stops_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("j");
     fs::write(&path, "a letter").unwrap();
-    assert!(Journal::open(&path).is_err());
-    assert_eq!(fs::read(&path).unwrap(), b"a letter");
+    let (mut journal, homes) = Journal::open(&path).unwrap();
+    assert_eq!(homes, []);
+    journal.append(&[home(1, 1)]).unwrap();
+    assert_eq!(read(&path), [home(1, 1)]);
+    let aside = path.with_extension("damaged");
+    assert_eq!(fs::read(aside).unwrap(), b"a letter");
+}
+
+#[test]
+fn a_start_that_was_cut_short_is_made_good() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("j");
+    for length in 0..8 {
+        fs::write(&path, &b"LMWHOME1"[..length]).unwrap();
+        let (mut journal, _) = Journal::open(&path).unwrap();
+        journal.append(&[home(1, 1)]).unwrap();
+        assert_eq!(read(&path), [home(1, 1)], "after {length} bytes");
+    }
+    assert!(!path.with_extension("damaged").exists());
 }
 
 #[test]
