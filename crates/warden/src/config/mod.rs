@@ -11,7 +11,6 @@ mod resolve;
 #[cfg(test)]
 mod tests;
 mod unsupported;
-mod vllm;
 
 use std::{
     fs, io,
@@ -22,9 +21,8 @@ use std::{
 use serde::Serialize;
 
 pub use error::ConfigError;
-pub use model::{Attached, Engine, Model, Replicas, Routing, Secret, Simulated};
+pub use model::{Attached, Engine, Model, Replicas, Routing, Simulated};
 pub(crate) use resolve::SEQUENCES as THRESHOLD;
-pub use vllm::{Layout, Start, Vllm};
 
 /// The whole configuration, resolved.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -46,8 +44,6 @@ pub struct Server {
     pub body_bytes_max: usize,
     /// All bodies held at once.
     pub buffered_bytes_max: usize,
-    /// Whether vLLM engines end with the warden.
-    pub stop_engines: bool,
 }
 
 /// What the command line says instead of the file.
@@ -57,8 +53,6 @@ pub struct Overrides {
     pub listen: Option<SocketAddr>,
     /// Instead of `server.data_dir`.
     pub data_dir: Option<PathBuf>,
-    /// True goes before `server.stop_engines`.
-    pub stop_engines: bool,
 }
 
 /// What is served without a configuration file: four simulated replicas that answer to every model

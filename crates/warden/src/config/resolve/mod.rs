@@ -2,7 +2,6 @@
 
 mod engine;
 mod server;
-mod vllm;
 
 use std::{collections::BTreeSet, ops::RangeInclusive, time::Duration};
 
@@ -39,9 +38,7 @@ pub(super) fn config(file: file::Config, overrides: &Overrides) -> Result<Config
         .enumerate()
         .map(|(index, model)| self::model(&format!("models[{index}]"), model, &mut names))
         .collect::<Result<_>>()?;
-    let config = Config { server, models };
-    vllm::share_out(&config.models)?;
-    Ok(config)
+    Ok(Config { server, models })
 }
 
 fn model(path: &str, file: file::Model, names: &mut BTreeSet<String>) -> Result<Model> {

@@ -48,6 +48,11 @@ pub(super) fn server(file: file::Server, overrides: &Overrides) -> Result<Server
             ),
         ));
     }
+    let mut given = overrides.data_dir.iter().chain(&file.data_dir);
+    if given.any(|data_dir| data_dir.as_os_str().is_empty()) {
+        let mend = "must name a directory; leave it out to use the usual one";
+        return Err(ConfigError::value("server.data_dir", "", mend));
+    }
     let data_dir = match overrides.data_dir.clone().or(file.data_dir) {
         Some(data_dir) => data_dir,
         None => default_data_dir()?,
@@ -57,7 +62,6 @@ pub(super) fn server(file: file::Server, overrides: &Overrides) -> Result<Server
         data_dir,
         body_bytes_max: body_bytes_max as usize,
         buffered_bytes_max: buffered_bytes_max as usize,
-        stop_engines: overrides.stop_engines || file.stop_engines.unwrap_or(false),
     })
 }
 
