@@ -3,7 +3,6 @@
 use std::{cmp::Reverse, sync::Arc};
 
 use axum::{Json, extract::State};
-use bytes::Bytes;
 use http::StatusCode;
 use routing::{ConversationView, IdentitySource, ReplicaIndex};
 use serde::Deserialize;
@@ -11,7 +10,7 @@ use serde::Deserialize;
 use super::{
     Operators,
     error::ApiError,
-    extract::{InPath, InQuery, object},
+    extract::{InBody, InPath, InQuery, object},
     requests::limit,
 };
 use crate::{
@@ -67,7 +66,7 @@ pub(super) async fn one(
 pub(super) async fn r#move(
     State(operators): State<Arc<Operators>>,
     InPath(id): InPath<String>,
-    body: Bytes,
+    InBody(body): InBody,
 ) -> Result<Json<api::Conversation>, ApiError> {
     let to: api::MoveConversation = object(&body, "\"replica\", a number")?;
     let (model, view) = find(&operators, &id)?;

@@ -1,10 +1,11 @@
 //! Parameters of requests, with this API's errors where they do not fit.
 
 use axum::extract::{
-    FromRequestParts, Path, Query,
+    FromRequest, FromRequestParts, Path, Query, Request,
     rejection::{PathRejection, QueryRejection},
 };
-use http::request::Parts;
+use bytes::Bytes;
+use http::{StatusCode, request::Parts};
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
@@ -34,6 +35,24 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for InQuery
         let query = Query::from_request_parts(parts, state).await;
         let invalid = |error: QueryRejection| ApiError::Invalid(error.body_text());
         query.map(|Query(value)| Self(value)).map_err(invalid)
+    }
+}
+
+/// The body's bytes.
+#[derive(Debug)]
+pub(super) struct InBody(pub(super) Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for InBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        match Bytes::from_request(request, state).await {
+            Ok(bytes) => Ok(Self(bytes)),
+            Err(error) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+                Err(ApiError::TooLarge)
+            }
+            Err(error) => Err(ApiError::Invalid(error.body_text())),
+        }
     }
 }
 

@@ -14,6 +14,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
     font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; \
     frame-ancestors 'none'";
 
+/// Most that an error repeats of a path.
+const ASKED_CHARS_MAX: usize = 128;
+
 pub(super) async fn openapi() -> Response {
     let json = HeaderValue::from_static("application/json");
     ([(header::CONTENT_TYPE, json)], api::openapi_json()).into_response()
@@ -22,8 +25,9 @@ pub(super) async fn openapi() -> Response {
 pub(super) async fn get(request: Request) -> Response {
     let path = request.uri().path();
     let Some(asset) = assets::get(path) else {
+        let asked: String = path.chars().take(ASKED_CHARS_MAX).collect();
         let message =
-            format!("there is nothing at {path}; the pages begin at /, the API at /api/v1/models");
+            format!("there is nothing at {asked}; the pages begin at /, the API at /api/v1/models");
         return ApiError::NotFound(message).into_response();
     };
     if !matches!(*request.method(), Method::GET | Method::HEAD) {

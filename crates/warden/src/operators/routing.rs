@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use bytes::Bytes;
 use routing::{Event, ReplicaIndex};
 
 use super::{
     Operators,
     error::ApiError,
-    extract::{InPath, object},
+    extract::{InBody, InPath, object},
     panel,
 };
 use crate::{
@@ -22,7 +21,7 @@ use crate::{
 pub(super) async fn change(
     State(operators): State<Arc<Operators>>,
     InPath(name): InPath<String>,
-    body: Bytes,
+    InBody(body): InBody,
 ) -> Result<Json<api::Routing>, ApiError> {
     let model = operators.model(&name)?;
     let patch = parse(&body)?;

@@ -29,7 +29,6 @@ async fn what_is_not_known_yet_is_null_and_never_zero() {
         "waiting",
         "kv_cache_usage",
         "prefix_cache_hit_rate",
-        "engine_counters",
         "kv_tokens",
         "scrape_age_ms",
     ] {
@@ -142,6 +141,8 @@ async fn a_bad_change_changes_nothing_and_says_what_is_taken() {
         let message = fixture.ask("PATCH", path, body).await.error(400, "invalid");
         assert!(message.contains(word), "{body}: {message}");
     }
+    let large = fixture.ask("PATCH", path, &" ".repeat(70_000)).await;
+    assert!(large.error(413, "too_large").contains("65536 bytes"));
     let missing = fixture
         .ask("PATCH", "/api/v1/models/none/routing", "{}")
         .await;
