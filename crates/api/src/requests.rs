@@ -95,6 +95,8 @@ pub enum RequestEnd {
     Timeout,
     /// The warden was stopping.
     Shutdown,
+    /// A fault of the warden's own.
+    Internal,
 }
 
 /// One replica's figures at the moment of a decision.

@@ -1,7 +1,4 @@
-//! What it costs and what it brings: sessions against a running server, the simulator's runs, and the
-//! reports that come of both.
+//! What it costs and what it brings: the simulator's runs and the tables that come of them.
 
-pub mod load;
-pub mod report;
 pub mod results;
 pub mod simulate;

@@ -5,12 +5,14 @@
 use std::{fmt::Write as _, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
+
+use crate::upstream::is_ours;
 
 /// Below the 5 s after which vLLM closes idle connections.
 const POOL_IDLE: Duration = Duration::from_secs(3);
@@ -33,6 +35,14 @@ pub enum FetchError {
         /// What was asked.
         url: String,
         /// Why.
+        reason: String,
+    },
+    /// No connection, for want of something on this side.
+    #[error("{url} could not be asked ({reason})")]
+    Scarcity {
+        /// What was asked.
+        url: String,
+        /// What there was none of.
         reason: String,
     },
     /// No answer in time.
@@ -87,17 +97,8 @@ impl Fetch {
 
     /// The body of a successful `GET`.
     pub async fn get(&self, base_url: &str, path: &str) -> Result<Bytes, FetchError> {
-        self.ask(Method::GET, base_url, path).await
-    }
-
-    /// The body of a successful `POST` that sends nothing.
-    pub async fn post(&self, base_url: &str, path: &str) -> Result<Bytes, FetchError> {
-        self.ask(Method::POST, base_url, path).await
-    }
-
-    async fn ask(&self, method: Method, base_url: &str, path: &str) -> Result<Bytes, FetchError> {
         let url = format!("{base_url}{path}");
-        match tokio::time::timeout(self.timeout, self.ask_unbounded(method, &url)).await {
+        match tokio::time::timeout(self.timeout, self.ask(&url)).await {
             Ok(answer) => answer,
             Err(_) => Err(FetchError::Timeout {
                 url,
@@ -106,14 +107,12 @@ impl Fetch {
         }
     }
 
-    async fn ask_unbounded(&self, method: Method, url: &str) -> Result<Bytes, FetchError> {
+    async fn ask(&self, url: &str) -> Result<Bytes, FetchError> {
         let broken = |error: &dyn std::error::Error| FetchError::Broken {
             url: url.to_owned(),
             reason: deepest(error),
         };
-        let mut request = Request::builder()
-            .method(method)
-            .uri(url)
+        let mut request = Request::get(url)
             .body(Full::default())
             .map_err(|error| broken(&error))?;
         if let Some(authorization) = &self.authorization {
@@ -121,7 +120,12 @@ impl Fetch {
             headers.insert(header::AUTHORIZATION, authorization.clone());
         }
         let response = self.client.request(request).await.map_err(|error| {
-            if error.is_connect() {
+            if is_ours(&error) {
+                FetchError::Scarcity {
+                    url: url.to_owned(),
+                    reason: deepest(&error),
+                }
+            } else if error.is_connect() {
                 FetchError::Connect {
                     url: url.to_owned(),
                     reason: deepest(&error),

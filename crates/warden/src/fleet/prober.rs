@@ -110,18 +110,11 @@ impl Server {
         else {
             return; // a simulated engine that has no port yet
         };
-        // A port that the engine has left may be another program's by now.
-        if !self.runs() {
-            return;
-        }
         let url = target.url.as_str();
         let (health, metrics) = tokio::join!(
             self.fetch.get(url, "/health"),
             self.fetch.get(url, "/metrics")
         );
-        if !self.runs() {
-            return; // it was taken out meanwhile: what was asked of it is stale
-        }
         self.probed(health.map(|_| ()));
         let mut changed = match metrics {
             Ok(body) => self.scraped(&vllm::parse_metrics(&body)),
@@ -140,16 +133,14 @@ impl Server {
         }
     }
 
-    fn runs(&self) -> bool {
-        self.replicas
-            .iter()
-            .all(|replica| self.model.runs(*replica))
-    }
-
     fn probed(&mut self, answer: Result<(), FetchError>) {
         let event = match &answer {
             Ok(()) => Event::ProbeSucceeded,
             Err(FetchError::Connect { .. }) => Event::ConnectFailed,
+            Err(error @ FetchError::Scarcity { .. }) => {
+                tracing::warn!(model = %self.model.name, %error, "a probe could not be made");
+                return; // nothing was learnt of the replicas
+            }
             Err(_) => Event::ProbeFailed,
         };
         let answer = answer.map_err(|error| error.to_string());

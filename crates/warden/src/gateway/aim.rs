@@ -46,7 +46,6 @@ pub(super) fn first(
     ledger: &mut Ledger,
 ) -> Result<Aim, GatewayError> {
     let model = &call.model;
-    model.demand.ask(clock::now());
     let state = model.state.read().unwrap_or_else(PoisonError::into_inner);
     if *state == ModelState::Stopped {
         let cause = "an operator stopped it".to_owned();
@@ -65,8 +64,8 @@ pub(super) fn first(
     }
 }
 
-/// The second attempt's, on another replica (a pinned request's on its own); the failure's own
-/// verdict where there is none.
+/// The second attempt's, on another replica (a pinned request's on its own, and where vLLM chooses
+/// by the same address); the failure's own verdict where there is none.
 pub(super) fn another(
     gateway: &Gateway,
     call: &Call,
@@ -81,7 +80,8 @@ pub(super) fn another(
         return passing(gateway, call, Some(failed)).ok_or_else(|| failure.verdict(gateway, call));
     };
     let Some(replica) = failed.decided else {
-        return Err(failure.verdict(gateway, call));
+        // vLLM's own balancer chose, and chooses again.
+        return Ok(failed.clone());
     };
     let now = clock::now();
     let decision = call.model.router.lock().reroute(now, ticket, replica);
@@ -100,9 +100,6 @@ pub(super) fn unavailable(model: &Model, cause: &dyn Display) -> GatewayError {
         }
         ModelState::Failed(what) => {
             GatewayError::loading(&model.name, format!("it has failed: {what}"))
-        }
-        ModelState::Asleep => {
-            GatewayError::loading(&model.name, "it is being started on demand".to_owned())
         }
         ModelState::Ready | ModelState::Degraded(_) | ModelState::Stopped => {
             GatewayError::no_replica(&model.name, cause.to_string())

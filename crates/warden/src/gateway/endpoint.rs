@@ -84,6 +84,12 @@ pub(super) fn lookup(method: &Method, path: &str) -> Option<Known> {
     Some(known)
 }
 
+/// Whether a path is the clients' side's to answer for, known or not: its errors then have an API's
+/// shape, and not the operators'.
+pub(super) fn is_clients(path: &str) -> bool {
+    path == "/v1" || path.starts_with("/v1/")
+}
+
 /// The id in `/v1/models/{id}`, percent-decoded; ids of models hold slashes and colons.
 pub(super) fn model_id(path: &str) -> String {
     percent_decode(path.strip_prefix(MODEL_PREFIX).unwrap_or_default())
@@ -145,6 +151,22 @@ mod tests {
         check(Method::HEAD, "/api/hello", Some(true));
         check(Method::POST, "/v1/messages/", None);
         check(Method::POST, "//v1/messages", None);
+    }
+
+    #[test]
+    fn paths_under_v1_are_the_clients() {
+        for path in ["/v1", "/v1/", "/v1/audio/speech", "/v1/messages/batches"] {
+            assert!(is_clients(path), "{path}");
+        }
+        for path in [
+            "/",
+            "/v10/models",
+            "/api/v1/models",
+            "/models/v1/x",
+            "//v1/x",
+        ] {
+            assert!(!is_clients(path), "{path}");
+        }
     }
 
     #[test]

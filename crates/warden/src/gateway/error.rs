@@ -24,7 +24,7 @@ pub(super) enum GatewayError {
     #[error(transparent)]
     Body(#[from] BodyError),
     /// Client: it left while it sent the body. Only the log sees this.
-    #[error("the client left")]
+    #[error("the connection closed before the request body was whole")]
     ClientGone,
     /// Client: the body's framing is broken.
     #[error("the request body did not arrive whole")]
@@ -91,6 +91,12 @@ pub(super) enum GatewayError {
         /// The bound.
         seconds: u64,
     },
+    /// Ours: a fault of the program.
+    #[error("lm-warden failed at this request; its log says where")]
+    Panicked,
+    /// Ours: no file or port is left for a connection to the engine; a retry helps.
+    #[error("{0}")]
+    Scarcity(ConnectError),
     /// Ours: a configured address is none.
     #[error("{0}")]
     Address(ConnectError),
@@ -125,9 +131,12 @@ impl GatewayError {
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::BufferFull | Self::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::BufferFull | Self::Scarcity(_) | Self::Unavailable { .. } => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::EngineBroke { .. } | Self::Address(_) => StatusCode::BAD_GATEWAY,
             Self::Stalled { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -137,6 +146,7 @@ impl GatewayError {
             Self::ClientGone => End::ClientGone,
             Self::EngineBroke { .. } => End::Lost,
             Self::Stalled { .. } => End::Timeout,
+            Self::Panicked => End::Internal,
             _ => End::Refused,
         }
     }
@@ -152,8 +162,10 @@ impl GatewayError {
             Self::Method { .. } => ErrorKind::MethodNotAllowed,
             Self::BodyTooLarge { .. } => ErrorKind::TooLarge,
             Self::BodyTimeout | Self::Stalled { .. } => ErrorKind::Timeout,
-            Self::BufferFull | Self::Unavailable { .. } => ErrorKind::Overloaded,
-            Self::EngineBroke { .. } | Self::Address(_) => ErrorKind::Api,
+            Self::BufferFull | Self::Scarcity(_) | Self::Unavailable { .. } => {
+                ErrorKind::Overloaded
+            }
+            Self::EngineBroke { .. } | Self::Address(_) | Self::Panicked => ErrorKind::Api,
         }
     }
 
@@ -173,6 +185,7 @@ impl GatewayError {
             Self::BodyBroken
                 | Self::BodyTimeout
                 | Self::BufferFull
+                | Self::Scarcity(_)
                 | Self::Unavailable { .. }
                 | Self::EngineBroke { .. }
                 | Self::Stalled { .. }
@@ -181,7 +194,7 @@ impl GatewayError {
 
     fn retry_after_s(&self) -> Option<u32> {
         match self {
-            Self::BufferFull => Some(RETRY_BUFFER_S),
+            Self::BufferFull | Self::Scarcity(_) => Some(RETRY_BUFFER_S),
             Self::Unavailable { retry_after_s, .. } => Some(*retry_after_s),
             _ => None,
         }
@@ -192,7 +205,12 @@ impl GatewayError {
         let id = stamp.id.to_string();
         let body = vllm::error_body(dialect, self.kind(), &self.to_string(), self.param(), &id);
         let mut response = Response::new(Body::full(body));
-        *response.status_mut() = self.status();
+        *response.status_mut() = match self {
+            // Only the log knows 499. Whoever still listens has closed its side of the connection
+            // before the body was whole.
+            Self::ClientGone => StatusCode::BAD_REQUEST,
+            _ => self.status(),
+        };
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,

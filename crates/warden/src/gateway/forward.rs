@@ -70,7 +70,12 @@ impl Failure {
     /// Whether the request may be sent to another replica.
     fn another_may_help(&self) -> bool {
         match self {
-            Self::Connect(error) => !matches!(error, ConnectError::Address { .. }),
+            Self::Connect(error) => {
+                matches!(
+                    error,
+                    ConnectError::Io { .. } | ConnectError::Timeout { .. }
+                )
+            }
             Self::Send(error) => !matches!(error, SendError::Garbled(_)),
             Self::BeforeByte(_) => true,
             Self::Incomplete | Self::Stalled => false,
@@ -81,6 +86,7 @@ impl Failure {
     pub(super) fn verdict(self, gateway: &Gateway, call: &Call) -> GatewayError {
         match self {
             Self::Connect(error @ ConnectError::Address { .. }) => GatewayError::Address(error),
+            Self::Connect(error @ ConnectError::Scarcity { .. }) => GatewayError::Scarcity(error),
             Self::Connect(error) => aim::unavailable(&call.model, &error),
             Self::Stalled => GatewayError::Stalled {
                 seconds: gateway.limits.progress_timeout.as_secs(),

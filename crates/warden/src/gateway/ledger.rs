@@ -18,6 +18,9 @@ use crate::{
 /// How often a reply's progress is told to the router at most.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
+/// What is noted where a fault of ours ended it.
+const PANIC_STATUS: u16 = 500;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Ledger {
@@ -148,11 +151,47 @@ impl Drop for Ledger {
         if self.ended {
             return;
         }
-        let end = if self.presence.is_cut_off() {
-            End::Shutdown
+        if std::thread::panicking() {
+            self.end(End::Internal, PANIC_STATUS, None);
+        } else if self.presence.is_cut_off() {
+            self.end(End::Shutdown, CLIENT_GONE_STATUS, None);
         } else {
-            End::ClientGone
+            self.end(End::ClientGone, CLIENT_GONE_STATUS, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{gateway::activity::Activity, telemetry::Filter};
+
+    #[test]
+    fn a_panic_is_counted_as_ours_and_not_as_the_clients_leaving() {
+        let telemetry = Arc::new(Telemetry::new([("m", 1)], clock::now()));
+        let activity = Activity::default();
+        let info = RequestInfo {
+            id: RequestId(1),
+            arrived: clock::now(),
+            model: None,
+            dialect: vllm::Dialect::Messages,
+            path: "/v1/messages",
+            identity: None,
+            owner: None,
+            stream: false,
         };
-        self.end(end, CLIENT_GONE_STATUS, None);
+        let ledger = Ledger::open(Arc::clone(&telemetry), activity.enter(), info);
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _held = ledger;
+            panic!("as in a test");
+        }));
+        assert!(caught.is_err());
+        let requests = telemetry.requests(&Filter {
+            limit: 1,
+            ..Filter::default()
+        });
+        let told = (requests[0].status, requests[0].end);
+        assert_eq!(told, (Some(500), Some(api::RequestEnd::Internal)));
+        assert_eq!(activity.present(), 0);
     }
 }

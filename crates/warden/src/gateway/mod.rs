@@ -33,6 +33,7 @@ mod request_id;
 mod server;
 mod stall;
 mod stamp;
+mod unwind;
 mod watchdog;
 
 use std::sync::{Arc, atomic::AtomicUsize};
@@ -140,10 +141,24 @@ impl Gateway {
 
     /// Answers one request, whatever it is.
     pub async fn handle(&self, request: Request<Incoming>, peer: Arc<Peer>) -> Response<Body> {
-        let Some(known) = endpoint::lookup(request.method(), request.uri().path()) else {
-            return self.unknown(request).await;
-        };
         let stamp = Stamp::undecided(self.ids.next());
+        let dialect = endpoint::dialect_of(request.uri().path());
+        let answer = unwind::caught(self.respond(request, peer, stamp)).await;
+        answer.unwrap_or_else(|unwind::Panicked| {
+            tracing::error!(request = %stamp.id, "a panic ended this request; please report it");
+            GatewayError::Panicked.response(dialect, &stamp)
+        })
+    }
+
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        peer: Arc<Peer>,
+        stamp: Stamp,
+    ) -> Response<Body> {
+        let Some(known) = endpoint::lookup(request.method(), request.uri().path()) else {
+            return self.unknown(request, stamp).await;
+        };
         let dialect = endpoint::dialect_of(known.path);
         if !known.allows(request.method()) {
             inbound::refuse(request);
@@ -170,19 +185,22 @@ impl Gateway {
         response
     }
 
-    async fn unknown(&self, request: Request<Incoming>) -> Response<Body> {
-        match self.fallback.call(request).await {
-            Ok(response) => response.map(Body::fallback),
-            Err(request) => {
-                let path = request.uri().path();
-                let dialect = endpoint::dialect_of(path);
-                let error = GatewayError::UnknownPath {
-                    path: path.chars().take(ASKED_CHARS_MAX).collect(),
-                };
-                inbound::refuse(*request);
-                error.response(dialect, &Stamp::undecided(self.ids.next()))
+    async fn unknown(&self, request: Request<Incoming>, stamp: Stamp) -> Response<Body> {
+        let request = if endpoint::is_clients(request.uri().path()) {
+            request
+        } else {
+            match self.fallback.call(request).await {
+                Ok(response) => return response.map(Body::fallback),
+                Err(request) => *request,
             }
-        }
+        };
+        let path = request.uri().path();
+        let dialect = endpoint::dialect_of(path);
+        let error = GatewayError::UnknownPath {
+            path: path.chars().take(ASKED_CHARS_MAX).collect(),
+        };
+        inbound::refuse(request);
+        error.response(dialect, &stamp)
     }
 
     async fn proxy(
@@ -214,7 +232,7 @@ impl Gateway {
             Ok(answer) => {
                 stamp.routed = ledger.routed();
                 stamp.queue_ms = ledger.queue_ms();
-                respond(answer, dialect, &stamp, (ledger, peer))
+                reply(answer, dialect, &stamp, (ledger, peer))
             }
             Err(error) => {
                 ledger.end(error.end(), error.status().as_u16(), None);
@@ -263,7 +281,7 @@ impl Gateway {
 }
 
 /// The engine's answer as the client gets it.
-fn respond(
+fn reply(
     answer: Answer,
     dialect: vllm::Dialect,
     stamp: &Stamp,

@@ -56,6 +56,8 @@ pub enum End {
     Timeout,
     /// The warden was stopping.
     Shutdown,
+    /// A fault of the warden's own (a panic).
+    Internal,
 }
 
 /// One step.

@@ -34,6 +34,7 @@ pub(super) fn end(end: End) -> api::RequestEnd {
         End::ClientGone => api::RequestEnd::ClientGone,
         End::Timeout => api::RequestEnd::Timeout,
         End::Shutdown => api::RequestEnd::Shutdown,
+        End::Internal => api::RequestEnd::Internal,
     }
 }
 

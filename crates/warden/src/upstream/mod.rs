@@ -11,8 +11,10 @@ mod link;
 mod payload;
 mod pool;
 mod reply;
+mod scarcity;
 
 pub use link::{Link, SendError};
 pub use payload::Payload;
 pub use pool::{ConnectError, Pool, PoolSettings, Target};
 pub use reply::Reply;
+pub(crate) use scarcity::is_ours;

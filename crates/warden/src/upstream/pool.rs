@@ -11,7 +11,7 @@ use std::{
 use http::HeaderValue;
 use tokio::net::TcpStream;
 
-use super::Link;
+use super::{Link, scarcity::is_ours};
 
 /// Bounds of the pool.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +49,12 @@ pub enum ConnectError {
     Io {
         /// Host and port.
         authority: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Ours: this process can open no further connection. Says nothing of the replica.
+    #[error("no further connection can be opened here at the moment: {source}")]
+    Scarcity {
         /// What the system said.
         source: io::Error,
     },
@@ -114,6 +120,7 @@ impl Target {
         let timeout = self.settings.connect_timeout;
         match tokio::time::timeout(timeout, connect).await {
             Ok(Ok(link)) => Ok(link),
+            Ok(Err(source)) if is_ours(&source) => Err(ConnectError::Scarcity { source }),
             Ok(Err(source)) => Err(ConnectError::Io {
                 authority: self.name(),
                 source,

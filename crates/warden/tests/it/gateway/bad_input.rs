@@ -1,7 +1,10 @@
 //! Bad input: nothing crashes, nothing reaches the engine, and the shape is the called API's.
 
 use ::routing::{Event, ReplicaIndex};
-use warden::{clock, gateway::Limits};
+use warden::{
+    clock,
+    gateway::{Fallback, Limits},
+};
 
 use crate::support::{Client, Engine, Reply, Setup, Warden, chat_body, get, messages_body, post};
 
@@ -129,6 +132,61 @@ async fn other_methods_and_paths() {
         };
         check(get(path), 404, shape, path).await;
     }
+}
+
+/// The operators' side answers 404 in its own shape; a client of an API could not read that.
+#[tokio::test]
+async fn paths_under_v1_are_the_clients_also_where_operators_answer() {
+    let engine = Engine::answering_json("{}").await;
+    let mut setup = Setup::before(&[&engine]);
+    setup.fallback = Fallback::new(tower::service_fn(async |_| {
+        Ok(http::Response::new("an operator's page".to_owned()))
+    }));
+    let warden = Warden::start(setup).await;
+    for (path, shape) in [
+        ("/v1/audio/speech", Shape::OpenAi),
+        ("/v1", Shape::OpenAi),
+        ("/v1/messages/batches", Shape::Messages),
+    ] {
+        let reply = warden.client().await.ask(post(path, "", "{}")).await;
+        assert_error(&reply, 404, shape, path);
+    }
+    let page = warden.client().await.ask(get("/v1x")).await;
+    assert_eq!(page.text(), "an operator's page");
+}
+
+#[tokio::test]
+async fn a_panic_of_ours_is_answered_and_told() {
+    let engine = Engine::answering_json("{}").await;
+    let mut setup = Setup::before(&[&engine]);
+    setup.fallback = Fallback::new(tower::service_fn(
+        async |_| -> Result<http::Response<String>, _> { panic!("as in a test") },
+    ));
+    let warden = Warden::start(setup).await;
+    let mut client = warden.client().await;
+    let reply = client.ask(get("/broken")).await;
+    assert_error(&reply, 500, Shape::OpenAi, "its log says where");
+    // Nobody else is hurt, not even the same connection.
+    assert_eq!(client.ask(get("/health")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_whose_sender_stops_halfway_but_listens() {
+    let engine = Engine::answering_json("{}").await;
+    let warden = Warden::before(&[&engine]).await;
+    let mut client = warden.client().await;
+    client
+        .send("POST /v1/messages HTTP/1.1\r\nhost: warden\r\ncontent-length: 99\r\n\r\n{")
+        .await;
+    client.half_close().await;
+    let reply = client.reply().await;
+    assert_error(
+        &reply,
+        400,
+        Shape::Messages,
+        "before the request body was whole",
+    );
+    assert_eq!(warden.settled().await.status, Some(499));
 }
 
 #[tokio::test]

@@ -179,6 +179,32 @@ async fn a_pinned_request_is_tried_again_on_its_own_replica_only() {
 }
 
 #[tokio::test]
+async fn where_vllm_chose_it_chooses_again() {
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let engine = Engine::start(move |mut conn: Conn| {
+        let first = accepted.fetch_add(1, Ordering::SeqCst) == 0;
+        async move {
+            while conn.request().await.is_some() {
+                if first {
+                    return conn.reset();
+                }
+                conn.send(json_reply(MESSAGE)).await;
+            }
+        }
+    })
+    .await;
+    let mut setup = Setup::before(&[&engine]);
+    setup.ranks = Some(2);
+    setup.routing = "affinity = false";
+    let warden = Warden::start(setup).await;
+    let reply = ask(&warden, "s").await;
+    assert_eq!(reply.text(), MESSAGE);
+    assert_eq!(reply.header("x-lm-warden-route"), Some("balanced"));
+    assert_eq!(engine.received().len(), 2);
+    assert_eq!(warden.settled().await.end, Some(RequestEnd::Complete));
+}
+
+#[tokio::test]
 async fn nothing_is_sent_again_after_a_body_byte() {
     let words = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n5\r\nevent\r\n";
     let (bad, good) = (dying(words).await, Engine::answering_json(MESSAGE).await);

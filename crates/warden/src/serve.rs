@@ -1,13 +1,13 @@
 //! Puts the service together, runs it until a signal, and takes it apart in order: stop accepting,
-//! drain, flush what outlives the process, end the simulated engines, and stop or leave vLLM.
-
-mod signals;
+//! drain, flush what outlives the process, end the simulated engines.
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc};
 
-use tokio::{net::TcpListener, task::JoinSet};
-
-use self::signals::{Follower, Signals};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{Signal, SignalKind, signal},
+    task::JoinSet,
+};
 
 use crate::{
     clock,
@@ -15,11 +15,10 @@ use crate::{
     config::{self, Config, Engine},
     fetch::path_segment,
     fleet::{self, Fleet, Simulator, Watch},
-    gateway::{Fallback, Gateway, Limits, Server},
+    gateway::{DrainHandle, Fallback, Gateway, Limits, Server},
+    open_files,
     operators::{self, Operators, Overrides, OverridesError},
     persist::{DataDir, DataDirError, HomesWriter},
-    reload::{Reloader, Source},
-    supervisor::Supervisor,
     telemetry::Telemetry,
 };
 
@@ -65,9 +64,8 @@ fn listen_mend(error: &io::Error) -> &'static str {
     }
 }
 
-/// Serves until SIGTERM or SIGINT. The configuration was read from `source`, and is read from there
-/// again at SIGHUP.
-pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
+/// Serves until SIGTERM or SIGINT.
+pub async fn run(config: Config) -> Result<(), ServeError> {
     let system = |what| move |cause| ServeError::System { what, cause };
     let signals = Signals::new().map_err(system("signal handlers"))?;
     let program = std::env::current_exe().map_err(system("the path of this program"))?;
@@ -79,29 +77,19 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     let fleet = Arc::new(Fleet::new(&config, now));
     let homes = HomesWriter::start(&data_dir, &fleet, now)?;
     let overrides = Overrides::load(data_dir.path("routing.json"), &config, &fleet)?;
-    let overrides = Arc::new(overrides);
     let replicas = |model: &fleet::Model| model.replica_ids.len();
     let models = fleet.models.iter();
     let telemetry = Arc::new(Telemetry::new(
         models.map(|model| (model.name.as_str(), replicas(model))),
         now,
     ));
-    let supervisor = Supervisor::start(&config, &fleet, &telemetry);
-    let supervisor = Arc::new(supervisor.map_err(system("the directory of engines"))?);
-    let reloader = Arc::new(Reloader::new(
-        (source, config.clone()),
-        (Arc::clone(&fleet), Arc::clone(&telemetry)),
-        Arc::clone(&supervisor),
-        Arc::clone(&overrides),
-    ));
     let operators = operators::service(Operators {
         fleet: Arc::clone(&fleet),
         telemetry: Arc::clone(&telemetry),
-        overrides,
-        supervisor: Arc::clone(&supervisor),
-        reloader: Arc::clone(&reloader),
+        overrides: Arc::new(overrides),
     });
     let limits = Limits {
+        connections_max: connections_max(),
         body_bytes_max: config.server.body_bytes_max,
         buffered_bytes_max: config.server.buffered_bytes_max,
         ..Limits::default()
@@ -115,26 +103,34 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     )
     .map_err(|cause| system("random numbers")(io::Error::other(cause)))?;
 
-    supervisor.settled().await;
     let watchers = watch(&config, &fleet, &telemetry, &program).await;
     let (server, handle) = Server::new(Arc::new(gateway));
     eprint!("{}", banner(address, &config));
-    let mut listening = tokio::spawn(server.run(listener));
-    let mut signals = Follower {
-        signals,
-        handle,
-        reloader,
-        stops_engines: config.server.stop_engines,
-    };
-    let drained = signals.until(&mut listening).await;
+    let stopper = tokio::spawn(stop_on_signal(signals, handle));
+    let drained = server.run(listener).await;
+    stopper.abort();
     homes.stop();
-    signals.end(&supervisor).await;
     drop(watchers);
-    tracing::info!(
-        cut_off = drained.map_or(0, |drained| drained.cut_off),
-        "stopped"
-    );
+    tracing::info!(cut_off = drained.cut_off, "stopped");
     Ok(())
+}
+
+/// As many client connections as wanted, or as the open files allow.
+fn connections_max() -> usize {
+    let wanted = Limits::default().connections_max;
+    let Some(open_files) = open_files::raise_limit() else {
+        return wanted;
+    };
+    let allowed = open_files::connections_max(open_files, wanted);
+    if allowed < wanted {
+        tracing::warn!(
+            open_files,
+            connections = allowed,
+            "few files may be open at once, so fewer clients are let in; raise `ulimit -n` (or \
+             LimitNOFILE= of the unit)"
+        );
+    }
+    allowed
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
@@ -167,6 +163,36 @@ async fn watch(
         watchers.spawn(watch.run());
     }
     watchers
+}
+
+/// The signals that end the service.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+async fn stop_on_signal(mut signals: Signals, handle: DrainHandle) {
+    signals.next().await;
+    handle.drain();
+    signals.next().await;
+    tracing::warn!("second signal: ending at once");
+    handle.abort();
 }
 
 /// What a person at the terminal needs next.
@@ -202,7 +228,6 @@ Ctrl-C ends it.
 
 fn model_line(url: &str, model: &config::Model) -> String {
     let (replicas, kind) = match &model.engine {
-        Engine::Vllm(engine) => (usize::from(engine.data_parallel_size), "vLLM"),
         Engine::Attached(engine) => (engine.replicas.count(), "attached"),
         Engine::Simulated(engine) => (usize::from(engine.data_parallel_size), "simulated"),
     };
