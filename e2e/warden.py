@@ -22,10 +22,14 @@ def binary() -> pathlib.Path:
 
 
 class Warden:
-    """Serves `models` (TOML) on a free loopback port; use it in a `with`."""
+    """Serves `models` (TOML) on a free loopback port; use it in a `with`.
 
-    def __init__(self, models: str):
+    Inside, it may be ended and started again, with the state that it left.
+    """
+
+    def __init__(self, models: str, start_s_max: float = START_S_MAX):
         self._models = models
+        self._start_s_max = start_s_max
         self._dir = tempfile.TemporaryDirectory(prefix="lm-warden-e2e-")
         self.log = pathlib.Path(self._dir.name) / "log"
         with socket.socket() as free:
@@ -39,22 +43,33 @@ class Warden:
         config.write_text(
             f'[server]\nlisten = "127.0.0.1:{self.port}"\ndata_dir = "{here / "data"}"\n{self._models}'
         )
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [binary(), "serve", "--config", config],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
         try:
-            self._wait_ready()
+            self.start()
+            self.wait_ready()
         except BaseException:
             self.__exit__()
             raise
         return self
 
-    def _wait_ready(self):
-        deadline = time.monotonic() + START_S_MAX
+    def start(self, *arguments: str):
+        """Starts the process, again after an `end`."""
+        config = pathlib.Path(self._dir.name) / "warden.toml"
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [binary(), "serve", "--config", config, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def signal(self, number: int):
+        self._process.send_signal(number)
+
+    def wait(self) -> int:
+        return self._process.wait(STOP_S_MAX)
+
+    def wait_ready(self):
+        deadline = time.monotonic() + self._start_s_max
         while True:
             if self._process.poll() is not None:
                 raise RuntimeError(f"lm-warden ended at its start:\n{self.log.read_text()}")
@@ -67,7 +82,7 @@ class Warden:
             time.sleep(0.05)
 
     def __exit__(self, *_):
-        self._process.send_signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
         try:
             self._process.wait(STOP_S_MAX)
         except subprocess.TimeoutExpired:
@@ -76,6 +91,10 @@ class Warden:
             raise
         finally:
             self._dir.cleanup()
+
+    @property
+    def data_dir(self) -> pathlib.Path:
+        return pathlib.Path(self._dir.name) / "data"
 
     def get(self, path: str):
         """What the operators' API answers at `path`."""

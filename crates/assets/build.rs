@@ -19,6 +19,7 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={}", dist.display());
     println!("cargo::rerun-if-changed=src/unbuilt.html");
+    println!("cargo::rerun-if-changed=src/unbuilt-report.html");
 
     let pages = dist.join("pages");
     let mut files = Vec::new();
@@ -30,7 +31,14 @@ fn main() -> io::Result<()> {
     }
 
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    fs::write(out.join("files.rs"), table(&files)?)
+    fs::write(out.join("files.rs"), table(&files)?)?;
+    let report = dist.join("report/report.html");
+    let report = if report.is_file() {
+        report
+    } else {
+        root.join("src/unbuilt-report.html")
+    };
+    fs::copy(report, out.join("report.html")).map(|_| ())
 }
 
 /// All files below `folder`, by their path from `base`, but for the compressed forms.

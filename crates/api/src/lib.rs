@@ -4,7 +4,10 @@
 //! Holds no logic. A number that is not known is `null`, never 0. `openapi.json` beside this crate
 //! is made from these types, and the pages' types from that; a test holds it current.
 
+#![deny(clippy::iter_over_hash_type)]
+
 mod conversations;
+mod engines;
 mod error;
 mod events;
 mod models;
@@ -13,11 +16,12 @@ mod requests;
 mod stats;
 
 pub use conversations::{Conversation, Conversations, MoveConversation};
+pub use engines::{LogLine, Logs, Reloaded};
 pub use error::{Error, ErrorDetail};
 pub use events::{Changed, Hello};
 pub use models::{
-    AutoWord, Engine, EngineKind, Leases, LeasesMode, Model, ModelState, Models, PatchRouting,
-    Replica, ReplicaState, Routing, SetThreshold, SpillThreshold, ThresholdSource,
+    AutoWord, Engine, EngineCounters, EngineKind, Leases, LeasesMode, Model, ModelState, Models,
+    PatchRouting, Replica, ReplicaState, Routing, SetThreshold, SpillThreshold, ThresholdSource,
 };
 pub use openapi::openapi_json;
 pub use requests::{Request, RequestEnd, Requests, Route, Score};

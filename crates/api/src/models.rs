@@ -64,6 +64,8 @@ pub struct Engine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineKind {
+    /// vLLM, started and supervised by the warden.
+    Vllm,
     /// It runs elsewhere.
     Attached,
     /// A simulated engine, a child process of the warden.
@@ -161,6 +163,8 @@ pub struct Replica {
     /// Cached over all prompt tokens by the engine's counters since `counters_since`, 0 to 1; null
     /// where it is unknown.
     pub prefix_cache_hit_rate: Option<f64>,
+    /// The engine's own counters, as they stood at the last scrape; null before the first.
+    pub engine_counters: Option<EngineCounters>,
     /// Active conversations whose home it is.
     pub conversations: u32,
     /// Their own tokens and the prefixes they share, each counted once.
@@ -169,6 +173,24 @@ pub struct Replica {
     pub kv_tokens: Option<u64>,
     /// Age of the engine's figures; null before the first.
     pub scrape_age_ms: Option<u64>,
+}
+
+/// Counters of an engine since it started; those that it does not give are null. Two readings tell
+/// what happened between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct EngineCounters {
+    /// Prompt tokens.
+    pub prompt_tokens: Option<u64>,
+    /// Of these, read from the prefix cache.
+    pub prompt_tokens_cached: Option<u64>,
+    /// Tokens looked up in the prefix cache; a request that waits for room counts again at each try.
+    pub prefix_cache_queries: Option<u64>,
+    /// Of these, tokens found.
+    pub prefix_cache_hits: Option<u64>,
+    /// Generated tokens.
+    pub generation_tokens: Option<u64>,
+    /// Requests that had to give up their room and begin anew.
+    pub preemptions: Option<u64>,
 }
 
 /// State of one replica.

@@ -5,8 +5,8 @@
 use utoipa::OpenApi;
 
 use crate::{
-    Changed, Conversation, Conversations, Error, Hello, Model, Models, MoveConversation,
-    PatchRouting, Requests, Routing, Stats,
+    Changed, Conversation, Conversations, Error, Hello, Logs, Model, Models, MoveConversation,
+    PatchRouting, Reloaded, Requests, Routing, Stats,
 };
 
 #[derive(OpenApi)]
@@ -24,6 +24,12 @@ use crate::{
         patch_routing,
         drain_replica,
         undrain_replica,
+        start_model,
+        stop_model,
+        restart_model,
+        drain_model,
+        get_logs,
+        reload,
         get_stats,
         list_requests,
         list_conversations,
@@ -88,6 +94,88 @@ fn drain_replica() {}
     responses((status = 200, body = Routing), (status = 403, body = Error), (status = 404, body = Error))
 )]
 fn undrain_replica() {}
+
+/// Starts a stopped or failed model, and ends a drain.
+#[utoipa::path(
+    post,
+    path = "/api/v1/models/{name}/start",
+    params(("name" = String, Path)),
+    responses(
+        (status = 200, body = Model),
+        (status = 400, body = Error),
+        (status = 403, body = Error),
+        (status = 404, body = Error),
+        (status = 409, body = Error)
+    )
+)]
+fn start_model() {}
+
+/// Stops a model once its requests have ended; no request starts it again.
+#[utoipa::path(
+    post,
+    path = "/api/v1/models/{name}/stop",
+    params(("name" = String, Path)),
+    responses(
+        (status = 200, body = Model),
+        (status = 400, body = Error),
+        (status = 403, body = Error),
+        (status = 404, body = Error),
+        (status = 409, body = Error)
+    )
+)]
+fn stop_model() {}
+
+/// Restarts a model's servers one after the other, each once its requests have ended.
+#[utoipa::path(
+    post,
+    path = "/api/v1/models/{name}/restart",
+    params(("name" = String, Path)),
+    responses(
+        (status = 200, body = Model),
+        (status = 400, body = Error),
+        (status = 403, body = Error),
+        (status = 404, body = Error),
+        (status = 409, body = Error)
+    )
+)]
+fn restart_model() {}
+
+/// Sends nothing new to any replica of a model until it is started; its engine goes on.
+#[utoipa::path(
+    post,
+    path = "/api/v1/models/{name}/drain",
+    params(("name" = String, Path)),
+    responses(
+        (status = 200, body = Model),
+        (status = 400, body = Error),
+        (status = 403, body = Error),
+        (status = 404, body = Error),
+        (status = 409, body = Error)
+    )
+)]
+fn drain_model() {}
+
+/// The last lines that a model's engines printed.
+#[utoipa::path(
+    get,
+    path = "/api/v1/models/{name}/logs",
+    params(
+        ("name" = String, Path),
+        ("after" = Option<u64>, Query, description = "only lines with a greater number"),
+        ("limit" = Option<usize>, Query, description = "1 to 2000 (default 200), the youngest")
+    ),
+    responses((status = 200, body = Logs), (status = 400, body = Error), (status = 404, body = Error))
+)]
+fn get_logs() {}
+
+/// Reads the configuration again: routing changes at once, changed engines are restarted. A bad
+/// one changes nothing.
+#[utoipa::path(
+    post,
+    path = "/api/v1/reload",
+    responses((status = 200, body = Reloaded), (status = 400, body = Error), (status = 403, body = Error))
+)]
+fn reload() {}
 
 /// Tokens, requests and time to first byte over the last hour at most.
 #[utoipa::path(

@@ -45,6 +45,12 @@ pub fn get(path: &str) -> Option<Asset> {
     FILES.iter().find(|asset| asset.path == name).copied()
 }
 
+/// The page of the bench's report: one self-contained document with the element
+/// `<script id="report" type="application/json">null</script>`, whose `null` gives way to the data.
+pub fn report_page() -> &'static str {
+    include_str!(concat!(env!("OUT_DIR"), "/report.html"))
+}
+
 /// Whether the pages' own router knows the path.
 fn is_page(path: &str) -> bool {
     match path.split_once('/') {
@@ -59,7 +65,7 @@ fn is_page(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{FILES, get};
+    use super::{FILES, get, report_page};
 
     #[test]
     fn every_page_gets_the_one_document() {
@@ -94,6 +100,21 @@ mod tests {
             "/index.html.gz",
         ] {
             assert_eq!(get(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_report_has_one_place_for_data_and_needs_nothing_else() {
+        let page = report_page();
+        let slot = "<script id=\"report\" type=\"application/json\">null</script>";
+        assert_eq!(page.matches(slot).count(), 1);
+        for outside in [
+            "<link rel=\"stylesheet\"",
+            "<script src",
+            "src=\"/",
+            "href=\"/",
+        ] {
+            assert!(!page.contains(outside), "{outside}");
         }
     }
 

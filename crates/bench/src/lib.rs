@@ -1,4 +1,7 @@
-//! What it costs and what it brings: the simulator's runs and the tables that come of them.
+//! What it costs and what it brings: sessions against a running server, the simulator's runs, and the
+//! reports that come of both.
 
+pub mod load;
+pub mod report;
 pub mod results;
 pub mod simulate;

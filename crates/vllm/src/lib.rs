@@ -4,6 +4,8 @@
 //! never builds a document of a body. It deliberately decides nothing: which replica serves a
 //! request is `routing`'s, what to do about an error is the warden's.
 
+#![deny(clippy::iter_over_hash_type)]
+
 mod dialect;
 mod error_body;
 mod facts;

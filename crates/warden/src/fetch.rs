@@ -5,7 +5,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, StatusCode, header};
+use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
@@ -97,8 +97,17 @@ impl Fetch {
 
     /// The body of a successful `GET`.
     pub async fn get(&self, base_url: &str, path: &str) -> Result<Bytes, FetchError> {
+        self.ask(Method::GET, base_url, path).await
+    }
+
+    /// The body of a successful `POST` that sends nothing.
+    pub async fn post(&self, base_url: &str, path: &str) -> Result<Bytes, FetchError> {
+        self.ask(Method::POST, base_url, path).await
+    }
+
+    async fn ask(&self, method: Method, base_url: &str, path: &str) -> Result<Bytes, FetchError> {
         let url = format!("{base_url}{path}");
-        match tokio::time::timeout(self.timeout, self.ask(&url)).await {
+        match tokio::time::timeout(self.timeout, self.ask_unbounded(method, &url)).await {
             Ok(answer) => answer,
             Err(_) => Err(FetchError::Timeout {
                 url,
@@ -107,12 +116,14 @@ impl Fetch {
         }
     }
 
-    async fn ask(&self, url: &str) -> Result<Bytes, FetchError> {
+    async fn ask_unbounded(&self, method: Method, url: &str) -> Result<Bytes, FetchError> {
         let broken = |error: &dyn std::error::Error| FetchError::Broken {
             url: url.to_owned(),
             reason: deepest(error),
         };
-        let mut request = Request::get(url)
+        let mut request = Request::builder()
+            .method(method)
+            .uri(url)
             .body(Full::default())
             .map_err(|error| broken(&error))?;
         if let Some(authorization) = &self.authorization {

@@ -11,6 +11,7 @@ pub mod gateway;
 mod open_files;
 pub mod operators;
 pub mod persist;
+pub mod reload;
 pub mod serve;
 pub mod supervisor;
 pub mod telemetry;

@@ -39,6 +39,7 @@ export function replica(replica, changes = {}) {
     waiting: 0,
     kv_cache_usage: 0,
     prefix_cache_hit_rate: null,
+    engine_counters: null,
     conversations: 0,
     committed_tokens: 0,
     kv_tokens: 481_280,

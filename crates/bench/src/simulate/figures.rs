@@ -6,10 +6,10 @@ use sim::run::Figures;
 use std::collections::BTreeMap;
 
 /// A figure's name in results, and how it is read.
-pub(super) type Figure = (&'static str, fn(&Figures) -> Option<f64>);
+pub(crate) type Figure = (&'static str, fn(&Figures) -> Option<f64>);
 
 /// All figures of a stage.
-pub(super) const FIGURES: [Figure; 14] = [
+pub(crate) const FIGURES: [Figure; 14] = [
     ("sessions_per_hour", |f| Some(f.sessions_per_hour)),
     ("output_tokens_per_min", |f| Some(f.output_tokens_per_min)),
     ("turns_per_s", |f| Some(f.turns_per_s)),

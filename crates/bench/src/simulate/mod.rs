@@ -18,7 +18,9 @@ mod tests;
 
 pub use check_trace::check_trace;
 pub use error::SimulateError;
+pub(crate) use figures::FIGURES;
 pub use fit::{FitRequest, fit};
 pub use plan::{PlanRequest, plan};
+pub(crate) use request::tokens;
 pub use request::{RunRequest, duration_s};
-pub use run::run;
+pub use run::{results, run};

@@ -287,7 +287,7 @@ pub fn duration_s(option: &'static str, text: &str) -> Result<f64, SimulateError
 }
 
 /// Tokens of a size such as `58k` or `58000`.
-pub(super) fn tokens(text: &str) -> Result<u32, SimulateError> {
+pub(crate) fn tokens(text: &str) -> Result<u32, SimulateError> {
     let (digits, unit) = match text.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1000.0),
         None => (text, 1.0),

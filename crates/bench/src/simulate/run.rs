@@ -15,6 +15,41 @@ pub fn run(
     out: &mut impl Write,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<(), SimulateError> {
+    let mut show = |experiment: &Experiment, runs: &[Vec<Cell>], cells: &[ResultCell]| {
+        if let Some(threshold) = experiment.spill_threshold {
+            writeln!(out, "Spill threshold {threshold}\n")?;
+        }
+        table::print(cells, out)?;
+        match request.workload.as_str() {
+            "published" => compare::print(experiment, cells, out),
+            "farm" => series::print(experiment, runs, out),
+            _ => Ok(()),
+        }
+    };
+    let results = each_threshold(request, progress, &mut show)?;
+    if let Some(path) = &request.json {
+        let json = serde_json::to_vec_pretty(&results).map_err(std::io::Error::from)?;
+        write_atomically(path, &json)?;
+    }
+    Ok(())
+}
+
+/// Runs the experiment and prints nothing.
+pub fn results(
+    request: &RunRequest,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<Results, SimulateError> {
+    each_threshold(request, progress, &mut |_, _, _| Ok(()))
+}
+
+/// What is told of a threshold's runs.
+type Show<'a> = dyn FnMut(&Experiment, &[Vec<Cell>], &[ResultCell]) -> std::io::Result<()> + 'a;
+
+fn each_threshold(
+    request: &RunRequest,
+    progress: &(dyn Fn(&str) + Sync),
+    show: &mut Show<'_>,
+) -> Result<Results, SimulateError> {
     if !(1..=10_000).contains(&request.seeds) {
         let mend = "give a number from 1 to 10000";
         return Err(SimulateError::option(
@@ -44,22 +79,10 @@ pub fn run(
         };
         let runs = run_seeds(&experiment, request.seeds, progress)?;
         let cells = result_cells(request, &experiment, &runs);
-        if let Some(threshold) = spill_threshold {
-            writeln!(out, "Spill threshold {threshold}\n")?;
-        }
-        table::print(&cells, out)?;
-        match request.workload.as_str() {
-            "published" => compare::print(&experiment, &cells, out)?,
-            "farm" => series::print(&experiment, &runs, out)?,
-            _ => {}
-        }
+        show(&experiment, &runs, &cells)?;
         results.cells.extend(cells);
     }
-    if let Some(path) = &request.json {
-        let json = serde_json::to_vec_pretty(&results).map_err(std::io::Error::from)?;
-        write_atomically(path, &json)?;
-    }
-    Ok(())
+    Ok(results)
 }
 
 /// Runs all seeds, as many at a time as there are cores; the order of the results is that of the

@@ -1,8 +1,11 @@
 //! The commands, one file each: what they take and which function they call.
 
+mod bench;
 mod check;
 mod claude;
 mod engine;
+mod logs;
+mod reload;
 mod serve;
 mod simulate;
 mod status;
@@ -17,6 +20,10 @@ pub(crate) enum Command {
     Check(check::Check),
     Status(status::Status),
     Claude(claude::Claude),
+    Logs(logs::Logs),
+    Reload(reload::Reload),
+    #[command(subcommand)]
+    Bench(bench::Bench),
     #[command(subcommand)]
     Simulate(simulate::Simulate),
     Engine(Box<engine::Engine>),
@@ -29,6 +36,9 @@ impl Command {
             Self::Check(command) => command.run(),
             Self::Status(command) => command.run(),
             Self::Claude(command) => command.run(),
+            Self::Logs(command) => command.run(),
+            Self::Reload(command) => command.run(),
+            Self::Bench(command) => command.run(),
             Self::Simulate(command) => command.run(),
             Self::Engine(command) => command.run(),
         }

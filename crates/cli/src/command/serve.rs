@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use warden::config::{Config, Overrides};
+use warden::{
+    config::{Config, Overrides},
+    reload::Source,
+};
 
 use crate::{
     block_on,
@@ -26,6 +29,10 @@ pub(crate) struct Serve {
     /// Directory for what outlives a restart, instead of the configured one.
     #[arg(long, value_name = "DIRECTORY")]
     data_dir: Option<PathBuf>,
+    /// Stop vLLM engines when the warden ends. By default they go on and are adopted by the next
+    /// warden, with their cache; Ctrl-C at a terminal stops them in any case.
+    #[arg(long)]
+    stop_engines: bool,
     /// Log lines as JSON.
     #[arg(long)]
     log_json: bool,
@@ -36,11 +43,17 @@ impl Serve {
         let overrides = Overrides {
             listen: self.listen,
             data_dir: self.data_dir,
+            stop_engines: self.stop_engines,
         };
         let config = Config::load(self.config.as_deref(), &overrides)
             .map_err(|error| Failure::new(Exit::Usage, error))?;
         let _log = logging::start(self.log_json);
-        block_on(warden::serve::run(config))?.map_err(|error| Failure::new(Exit::Failed, error))?;
+        let source = Source {
+            path: self.config,
+            overrides,
+        };
+        block_on(warden::serve::run(config, source))?
+            .map_err(|error| Failure::new(Exit::Failed, error))?;
         Ok(Exit::Done)
     }
 }

@@ -23,7 +23,7 @@ fn a_bad_configuration_is_refused_by_check_and_serve_alike() {
         ),
         (
             &CONFIG.replace("\"simulated\"", "\"vllm\""),
-            &["kind", "\"vllm\"", "not supported", "attached"],
+            &["engine.speed", "kind = \"vllm\"", "remove it"],
         ),
         (
             &CONFIG.replace("speed = 1000.0", "speed = 0.0"),

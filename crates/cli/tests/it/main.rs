@@ -10,4 +10,6 @@ mod replay;
 mod restart;
 mod serve;
 mod service;
+#[cfg(target_os = "linux")]
+mod supervision;
 mod support;

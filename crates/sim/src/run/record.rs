@@ -76,6 +76,27 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What was measured on a real server from time 0 on: no more is known of it than this.
+    pub fn measured(
+        window_us: u64,
+        turns: Vec<TurnRecord>,
+        polls: Vec<Poll>,
+        counters: Counters,
+    ) -> Self {
+        Self {
+            start_us: 0,
+            end_us: window_us,
+            turns,
+            polls,
+            counters,
+            clients: None,
+            thinking_us: 0,
+            refusals: 0,
+            leases: LeaseCounters::default(),
+            steps: 0,
+        }
+    }
+
     /// Length of the window, seconds.
     pub fn window_s(&self) -> f64 {
         (self.end_us - self.start_us) as f64 / 1e6

@@ -47,6 +47,9 @@ pub enum ClientError {
         /// What is odd.
         reason: String,
     },
+    /// The warden does not do it.
+    #[error("{0}")]
+    Refused(String),
     /// The model is not served.
     #[error("the warden serves no model \"{asked}\"; it serves: {known}")]
     UnknownModel {
@@ -96,12 +99,26 @@ impl Client {
     /// A body as it came.
     pub(super) async fn bytes(&self, path: &str) -> Result<Bytes, ClientError> {
         let answer = self.fetch.get(&self.url, path).await;
-        answer.map_err(|error| match error {
-            FetchError::Connect { .. } | FetchError::Timeout { .. } => {
-                ClientError::Unreachable { cause: error }
-            }
-            error => self.no_warden(&error),
-        })
+        answer.map_err(|error| self.failed(error))
+    }
+
+    /// What a command is answered.
+    pub(super) async fn post(&self, path: &str) -> Result<Bytes, ClientError> {
+        let answer = self.fetch.post(&self.url, path).await;
+        answer.map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: FetchError) -> ClientError {
+        match error {
+            FetchError::Connect { .. }
+            | FetchError::Scarcity { .. }
+            | FetchError::Timeout { .. } => ClientError::Unreachable { cause: error },
+            FetchError::Status { ref body, .. } => match serde_json::from_slice(body) {
+                Ok(api::Error { error }) => ClientError::Refused(error.message),
+                Err(_) => self.no_warden(&error),
+            },
+            FetchError::Broken { .. } => self.no_warden(&error),
+        }
     }
 
     fn no_warden(&self, reason: &dyn std::error::Error) -> ClientError {

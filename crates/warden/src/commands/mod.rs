@@ -1,10 +1,22 @@
-//! Commands that ask a running warden: `status` and `claude`. They use its public HTTP alone, so
+//! Commands that ask a running warden: `status`, `claude`, `logs` and `reload`. They use its public HTTP alone, so
 //! they work from another machine through a tunnel as well.
 
 pub mod claude;
 mod client;
+pub mod logs;
+pub mod reload;
 pub mod status;
 #[cfg(test)]
 mod tests;
 
+use std::io::{self, Write as _};
+
 pub use client::{Client, ClientError};
+
+/// Prints. A reader that has left (`status | head`) is no failure.
+fn out(text: &str) {
+    let mut stdout = io::stdout().lock();
+    let _ = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+}

@@ -1,11 +1,11 @@
 //! `lm-warden status`: the panel *Data-parallel routing* in a terminal.
 
 use std::{
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _},
     time::Duration,
 };
 
-use super::{Client, ClientError};
+use super::{Client, ClientError, out};
 
 /// From one picture to the next with `--watch`.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -60,14 +60,6 @@ pub async fn watch(client: &Client) -> Result<Outcome, ClientError> {
 
 fn has_colour() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
-}
-
-/// A reader that has left (`status | head`) is no failure.
-fn out(text: &str) {
-    let mut stdout = io::stdout().lock();
-    let _ = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
 }
 
 /// The panels as text.

@@ -16,6 +16,7 @@ fn models() -> api::Models {
         waiting: None,
         kv_cache_usage: Some(0.5),
         prefix_cache_hit_rate: None,
+        engine_counters: None,
         conversations: 2,
         committed_tokens: 12_000,
         kv_tokens: Some(40_000),

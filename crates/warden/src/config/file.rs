@@ -1,7 +1,7 @@
 //! The configuration file as it is written: everything optional, nothing checked. The documentation
 //! comments are the descriptions in the JSON schema.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -30,6 +30,9 @@ pub(super) struct Server {
     pub(super) body_bytes_max: Option<i64>,
     /// All bodies held at once, in bytes; past it requests get 503. Default 1073741824 (1 GiB).
     pub(super) buffered_bytes_max: Option<i64>,
+    /// Whether vLLM engines are stopped when the warden ends. Default false: they go on and are
+    /// adopted by the next warden, with their cache.
+    pub(super) stop_engines: Option<bool>,
 }
 
 /// A served model.
@@ -52,6 +55,8 @@ pub(super) struct Model {
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum EngineKind {
+    /// vLLM, started and supervised by the warden.
+    Vllm,
     /// It runs elsewhere.
     Attached,
     /// A simulated engine, started by the warden.
@@ -62,22 +67,75 @@ pub(super) enum EngineKind {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Engine {
-    /// "attached": runs elsewhere. "simulated": a simulated engine, started here.
+    /// "vllm": started and supervised here. "attached": runs elsewhere. "simulated": a simulated
+    /// engine, started here.
     pub(super) kind: EngineKind,
     /// Attached: the vLLM server whose replicas are its data-parallel ranks.
     pub(super) url: Option<String>,
     /// Attached: vLLM servers, one replica each.
     pub(super) urls: Option<Vec<String>>,
-    /// Replicas behind `url` or to simulate (vLLM's --data-parallel-size). Default 1.
+    /// Replicas to start, behind `url` or to simulate (vLLM's --data-parallel-size). Default 1.
     pub(super) data_parallel_size: Option<i64>,
-    /// Concurrent sequences per replica (vLLM's --max-num-seqs). Default for simulated engines: 32.
+    /// Concurrent sequences per replica (vLLM's --max-num-seqs). Default 32; an attached engine's
+    /// must be written.
     pub(super) max_num_seqs: Option<i64>,
-    /// Attached: name of the environment variable that holds the engine's API key.
+    /// vLLM and attached: name of the environment variable that holds the engine's API key.
     pub(super) api_key_env: Option<String>,
     /// Simulated: the hardware and model to simulate. Default demo.
     pub(super) profile: Option<String>,
     /// Simulated: how many times faster than the hardware. Default 1.0.
     pub(super) speed: Option<f64>,
+    /// vLLM: the model to load, a name or a folder.
+    pub(super) model: Option<String>,
+    /// vLLM: the vllm program. Default "vllm", looked up in PATH.
+    pub(super) executable: Option<PathBuf>,
+    /// vLLM: --dtype. Default: vLLM's own choice.
+    pub(super) dtype: Option<String>,
+    /// vLLM: cards per replica (--tensor-parallel-size). Default 1.
+    pub(super) tensor_parallel_size: Option<i64>,
+    /// vLLM: cards, in the order of the replicas (`CUDA_VISIBLE_DEVICES`). Default: all.
+    pub(super) gpus: Option<Vec<i64>>,
+    /// vLLM: "ranks" (one server with data-parallel ranks) or "servers" (a server per replica).
+    /// Default "ranks".
+    pub(super) layout: Option<Layout>,
+    /// vLLM: host memory per replica for evicted KV cache, in GiB (--kv-offloading-size). Default 0.
+    pub(super) kv_offload_gib: Option<i64>,
+    /// vLLM: --tool-call-parser: "auto" (by the model's name), "off", or a parser's name. Default
+    /// "auto".
+    pub(super) tool_call_parser: Option<String>,
+    /// vLLM: further arguments, put last.
+    pub(super) args: Option<Vec<String>>,
+    /// vLLM: further environment variables.
+    pub(super) env: Option<BTreeMap<String, String>>,
+    /// vLLM: its loopback port; the servers of a "servers" layout count up from it. Default: a free
+    /// one.
+    pub(super) port: Option<i64>,
+    /// vLLM: "always", or "on-demand" (with the first request). Default "always".
+    pub(super) start: Option<Start>,
+    /// vLLM on demand: seconds without a request after which it is stopped. Default 1800.
+    pub(super) idle_stop_s: Option<i64>,
+    /// vLLM: seconds that a start may take. Default 1800.
+    pub(super) start_s_max: Option<i64>,
+}
+
+/// How replicas are spread over vLLM servers.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Layout {
+    /// One server; the replicas are its data-parallel ranks.
+    Ranks,
+    /// One server per replica.
+    Servers,
+}
+
+/// When an engine is started.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Start {
+    /// With the warden.
+    Always,
+    /// With the first request.
+    OnDemand,
 }
 
 /// How conversations are routed.

@@ -11,6 +11,7 @@ mod resolve;
 #[cfg(test)]
 mod tests;
 mod unsupported;
+mod vllm;
 
 use std::{
     fs, io,
@@ -21,8 +22,9 @@ use std::{
 use serde::Serialize;
 
 pub use error::ConfigError;
-pub use model::{Attached, Engine, Model, Replicas, Routing, Simulated};
+pub use model::{Attached, Engine, Model, Replicas, Routing, Secret, Simulated};
 pub(crate) use resolve::SEQUENCES as THRESHOLD;
+pub use vllm::{Layout, Start, Vllm};
 
 /// The whole configuration, resolved.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -44,6 +46,8 @@ pub struct Server {
     pub body_bytes_max: usize,
     /// All bodies held at once.
     pub buffered_bytes_max: usize,
+    /// Whether vLLM engines end with the warden.
+    pub stop_engines: bool,
 }
 
 /// What the command line says instead of the file.
@@ -53,6 +57,8 @@ pub struct Overrides {
     pub listen: Option<SocketAddr>,
     /// Instead of `server.data_dir`.
     pub data_dir: Option<PathBuf>,
+    /// True goes before `server.stop_engines`.
+    pub stop_engines: bool,
 }
 
 /// What is served without a configuration file: four simulated replicas that answer to every model

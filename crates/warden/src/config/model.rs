@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
+use super::Vllm;
+
 /// A served model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Model {
@@ -21,6 +23,8 @@ pub struct Model {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Engine {
+    /// vLLM, started and supervised by the warden.
+    Vllm(Vllm),
     /// It runs elsewhere.
     Attached(Attached),
     /// A simulated engine, a child process of the warden.
@@ -108,6 +112,9 @@ pub struct Routing {
     pub session_idle: Duration,
 }
 
-fn as_seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn as_seconds<S: Serializer>(
+    duration: &Duration,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(duration.as_secs())
 }

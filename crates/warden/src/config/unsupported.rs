@@ -22,13 +22,6 @@ pub(super) fn check(text: &str) -> Result<(), ConfigError> {
     }
     let models = root.get("models").and_then(Value::as_array);
     for (index, model) in models.into_iter().flatten().enumerate() {
-        let engine = model.get("engine").and_then(Value::as_table);
-        if engine.and_then(|engine| engine.get("kind")) == Some(&Value::String("vllm".into())) {
-            return Err(ConfigError::Unsupported {
-                key: format!("models[{index}].engine.kind = \"vllm\""),
-                mend: "start vLLM yourself and use kind = \"attached\" with its url",
-            });
-        }
         if let Some(routing) = model.get("routing").and_then(Value::as_table) {
             for key in ["leases", "lease_turns", "queue_wait_s_max"] {
                 refuse(

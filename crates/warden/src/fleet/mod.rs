@@ -4,8 +4,10 @@
 //! `simulated` runs simulated engines as child processes. Both tell the model's router what they
 //! saw, and neither decides anything about routing.
 
+mod demand;
 mod figures;
 mod health;
+mod logs;
 mod model;
 mod prober;
 mod simulated;
@@ -13,7 +15,10 @@ mod simulated;
 mod tests;
 mod versions;
 
+pub use demand::Demand;
 pub use figures::Figures;
+pub(crate) use health::Process;
+pub use logs::{LogLine, Logs};
 pub(crate) use model::threshold;
 pub use model::{Fleet, Model, ModelState, ReplicaTarget, RouterCell};
 pub use prober::Watch;

@@ -8,7 +8,12 @@ use std::sync::{
 
 use routing::{Event, LeaseSettings, ReplicaIndex, ReplicaSpec, Router, Settings, Steering, Time};
 
-use super::{figures::Figures, health::Health};
+use super::{
+    demand::Demand,
+    figures::Figures,
+    health::{Health, Process},
+    logs::Logs,
+};
 use crate::config;
 
 /// Conversations in one model's table, at most.
@@ -36,6 +41,8 @@ pub enum ModelState {
     Failed(String),
     /// An operator stopped it.
     Stopped,
+    /// On demand: it starts with the next request.
+    Asleep,
 }
 
 /// The one owner of a model's router. Every critical section is a pure in-memory decision of about
@@ -88,6 +95,10 @@ pub struct Model {
     pub figures: Mutex<Vec<Figures>>,
     /// What the prober and the supervisor last saw.
     pub(super) health: Mutex<Health>,
+    /// What its engine printed last.
+    pub logs: Logs,
+    /// When it was last asked for, for engines on demand.
+    pub demand: Demand,
 }
 
 /// All models.
@@ -139,9 +150,9 @@ impl Model {
             kv_tokens: None,
         });
         let mut router = Router::new(settings, specs.collect(), now);
-        let simulated = matches!(config.engine, config::Engine::Simulated(_));
-        if simulated {
-            // Out until its process has told its port.
+        let (kind, process) = beginning(&config.engine);
+        if process != Process::Running {
+            // Out until its process serves.
             for replica in (0..ids.len()).map(|replica| ReplicaIndex(replica as u16)) {
                 router.observe(now, Event::ConnectFailed(replica));
             }
@@ -157,14 +168,12 @@ impl Model {
             responses_steerable: AtomicBool::new(steering == Steering::Urls),
             engine_key: key,
             state: RwLock::new(ModelState::Loading("waiting for the engine".to_owned())),
-            kind: if simulated {
-                api::EngineKind::Simulated
-            } else {
-                api::EngineKind::Attached
-            },
+            kind,
             figures: Mutex::new(vec![Figures::default(); ids.len()]),
-            health: Mutex::new(Health::new(ids.len(), simulated)),
+            health: Mutex::new(Health::new(ids.len(), &process)),
             replica_ids: ids,
+            logs: Logs::default(),
+            demand: Demand::default(),
         }
     }
 
@@ -179,7 +188,7 @@ impl Model {
     }
 
     /// Tells the router the same of several replicas.
-    pub(super) fn observe_all(
+    pub(crate) fn observe_all(
         &self,
         now: Time,
         replicas: impl IntoIterator<Item = ReplicaIndex>,
@@ -224,9 +233,24 @@ impl Model {
             .unwrap_or_else(PoisonError::into_inner) = name;
     }
 
-    /// New addresses of the replicas.
-    pub(super) fn set_targets(&self, targets: Vec<ReplicaTarget>) {
+    /// New addresses of all replicas.
+    pub(crate) fn set_targets(&self, targets: Vec<ReplicaTarget>) {
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets.into();
+    }
+}
+
+/// Who runs the engine, and what its processes do before anything is known of them.
+fn beginning(engine: &config::Engine) -> (api::EngineKind, Process) {
+    match engine {
+        config::Engine::Vllm(_) => (
+            api::EngineKind::Vllm,
+            Process::Starting("waiting for its turn to start".to_owned()),
+        ),
+        config::Engine::Attached(_) => (api::EngineKind::Attached, Process::Running),
+        config::Engine::Simulated(_) => (
+            api::EngineKind::Simulated,
+            Process::Starting("starting the simulated engine".to_owned()),
+        ),
     }
 }
 
@@ -250,6 +274,22 @@ struct Layout {
 impl Layout {
     fn of(engine: &config::Engine) -> Self {
         match engine {
+            config::Engine::Vllm(engine) => {
+                let (name, steering) = match engine.layout {
+                    config::Layout::Ranks => ("rank", Steering::Ranks),
+                    config::Layout::Servers => ("server", Steering::Urls),
+                };
+                Self {
+                    targets: Vec::new(),
+                    // Not by port: that may be another after a restart.
+                    ids: (0..engine.data_parallel_size)
+                        .map(|replica| format!("{name}:{replica}"))
+                        .collect(),
+                    steering,
+                    max_num_seqs: engine.max_num_seqs,
+                    key: engine.api_key.as_ref().map(|key| key.0.clone()),
+                }
+            }
             config::Engine::Simulated(engine) => Self {
                 targets: Vec::new(),
                 ids: (0..engine.data_parallel_size)
@@ -296,7 +336,7 @@ impl Layout {
 }
 
 /// Ranks behind one server.
-pub(super) fn rank_targets(url: &str, ranks: usize) -> Vec<ReplicaTarget> {
+pub(crate) fn rank_targets(url: &str, ranks: usize) -> Vec<ReplicaTarget> {
     let target = |rank| ReplicaTarget {
         url: url.to_owned(),
         rank: Some(rank as u32),

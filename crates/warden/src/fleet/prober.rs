@@ -110,11 +110,18 @@ impl Server {
         else {
             return; // a simulated engine that has no port yet
         };
+        // A port that the engine has left may be another program's by now.
+        if !self.runs() {
+            return;
+        }
         let url = target.url.as_str();
         let (health, metrics) = tokio::join!(
             self.fetch.get(url, "/health"),
             self.fetch.get(url, "/metrics")
         );
+        if !self.runs() {
+            return; // it was taken out meanwhile: what was asked of it is stale
+        }
         self.probed(health.map(|_| ()));
         let mut changed = match metrics {
             Ok(body) => self.scraped(&vllm::parse_metrics(&body)),
@@ -131,6 +138,12 @@ impl Server {
         if changed {
             self.telemetry.changes().model(&self.model.name);
         }
+    }
+
+    fn runs(&self) -> bool {
+        self.replicas
+            .iter()
+            .all(|replica| self.model.runs(*replica))
     }
 
     fn probed(&mut self, answer: Result<(), FetchError>) {

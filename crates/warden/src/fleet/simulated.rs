@@ -52,7 +52,7 @@ pub async fn run(simulator: Simulator, model: Arc<Model>, telemetry: Arc<Telemet
             Death::Died(why) => Process::Starting(format!("{why}; starting it again")),
         };
         tracing::warn!(model = %model.name, ?death, "the simulated engine is gone");
-        if model.process(now, process) {
+        if model.process(now, model.replicas(), &process) {
             telemetry.changes().model(&model.name);
         }
         if matches!(death, Death::Refused(_)) {
@@ -175,7 +175,7 @@ fn serve(model: &Model, telemetry: &Telemetry, url: &str) {
         model.answered(replica, Ok(()));
     }
     tracing::info!(model = %model.name, %url, "the simulated engine serves");
-    if model.process(now, Process::Running) {
+    if model.process(now, model.replicas(), &Process::Running) {
         telemetry.changes().model(&model.name);
     }
 }

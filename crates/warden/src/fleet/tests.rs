@@ -80,7 +80,7 @@ fn a_model_is_ready_when_every_replica_has_answered() {
     };
     assert_eq!(
         state(1),
-        ModelState::Loading("no replica answers: waiting for its first answer".to_owned())
+        ModelState::Loading("waiting for its first answer".to_owned())
     );
     model.answered(0, Ok(()));
     assert_eq!(
@@ -94,7 +94,9 @@ fn a_model_is_ready_when_every_replica_has_answered() {
     model.router.lock().observe(Time(4), event);
     assert_eq!(
         state(4),
-        ModelState::Degraded("replica 1 out: http://b:2/health cannot be reached".to_owned())
+        ModelState::Degraded(
+            "replica 1 out: no answer: http://b:2/health cannot be reached".to_owned()
+        )
     );
 }
 
@@ -102,9 +104,17 @@ fn a_model_is_ready_when_every_replica_has_answered() {
 fn a_process_that_starts_or_failed_goes_before_its_replicas() {
     let model = model("kind = \"simulated\"\ndata_parallel_size = 2");
     assert!(model.targets().is_empty());
-    assert!(model.process(Time(1), Process::Failed("bad profile".to_owned())));
+    assert!(model.process(
+        Time(1),
+        model.replicas(),
+        &Process::Failed("bad profile".to_owned())
+    ));
     assert_eq!(model.state(), ModelState::Failed("bad profile".to_owned()));
-    assert!(!model.process(Time(2), Process::Failed("bad profile".to_owned())));
+    assert!(!model.process(
+        Time(2),
+        model.replicas(),
+        &Process::Failed("bad profile".to_owned())
+    ));
 }
 
 #[test]

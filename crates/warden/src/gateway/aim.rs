@@ -46,6 +46,7 @@ pub(super) fn first(
     ledger: &mut Ledger,
 ) -> Result<Aim, GatewayError> {
     let model = &call.model;
+    model.demand.ask(clock::now());
     let state = model.state.read().unwrap_or_else(PoisonError::into_inner);
     if *state == ModelState::Stopped {
         let cause = "an operator stopped it".to_owned();
@@ -100,6 +101,9 @@ pub(super) fn unavailable(model: &Model, cause: &dyn Display) -> GatewayError {
         }
         ModelState::Failed(what) => {
             GatewayError::loading(&model.name, format!("it has failed: {what}"))
+        }
+        ModelState::Asleep => {
+            GatewayError::loading(&model.name, "it is being started on demand".to_owned())
         }
         ModelState::Ready | ModelState::Degraded(_) | ModelState::Stopped => {
             GatewayError::no_replica(&model.name, cause.to_string())

@@ -17,6 +17,9 @@ pub(super) enum ApiError {
     /// Theirs: no such thing.
     #[error("{0}")]
     NotFound(String),
+    /// Theirs: not at this moment.
+    #[error("{0}")]
+    Conflict(String),
     /// Theirs: a body of no use at that size.
     #[error("the body is larger than {BODY_BYTES_MAX} bytes, the most that is taken here")]
     TooLarge,
@@ -42,6 +45,7 @@ impl ApiError {
         match self {
             Self::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid"),
             Self::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
+            Self::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
             Self::NotSaved(_) => (StatusCode::INTERNAL_SERVER_ERROR, "not_saved"),

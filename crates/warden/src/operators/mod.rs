@@ -3,6 +3,7 @@
 //! types; it keeps no figure of its own.
 
 mod conversations;
+mod engines;
 mod error;
 mod events;
 mod extract;
@@ -26,7 +27,7 @@ use axum::{
 };
 
 pub use self::overrides::{Overrides, OverridesError};
-use crate::{fleet::Fleet, telemetry::Telemetry};
+use crate::{fleet::Fleet, reload::Reloader, supervisor::Supervisor, telemetry::Telemetry};
 
 /// Largest body of an operator's request.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -40,6 +41,10 @@ pub struct Operators {
     pub telemetry: Arc<Telemetry>,
     /// Operators' changes to routing, kept over restarts.
     pub overrides: Arc<Overrides>,
+    /// Engines that were started here.
+    pub supervisor: Arc<Supervisor>,
+    /// Reads the configuration again.
+    pub reloader: Arc<Reloader>,
 }
 
 /// The service that answers operators.
@@ -48,6 +53,12 @@ pub fn service(operators: Operators) -> Router {
         .route("/models", get(models::list))
         .route("/models/{name}", get(models::one))
         .route("/models/{name}/routing", patch(routing::change))
+        .route("/models/{name}/start", post(engines::start))
+        .route("/models/{name}/stop", post(engines::stop))
+        .route("/models/{name}/restart", post(engines::restart))
+        .route("/models/{name}/drain", post(engines::drain))
+        .route("/models/{name}/logs", get(engines::logs))
+        .route("/reload", post(engines::reload))
         .route(
             "/models/{name}/replicas/{replica}/drain",
             post(routing::drain),

@@ -8,7 +8,7 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use crate::{config, fleet::Fleet, persist::write_atomically};
 #[derive(Debug)]
 pub struct Overrides {
     path: PathBuf,
-    configured: BTreeMap<String, Configured>,
+    configured: Mutex<BTreeMap<String, Configured>>,
     changes: Mutex<BTreeMap<String, Changed>>,
 }
 
@@ -91,6 +91,18 @@ impl Overrides {
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(cause) => return Err(OverridesError::Io { path, cause }),
         };
+        let overrides = Self {
+            path,
+            configured: Mutex::default(),
+            changes: Mutex::new(changes),
+        };
+        overrides.reconfigure(config, fleet);
+        Ok(overrides)
+    }
+
+    /// Puts the changes in force that go before this configuration.
+    pub(crate) fn reconfigure(&self, config: &config::Config, fleet: &Fleet) {
+        let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut configured = BTreeMap::new();
         for model in &config.models {
             let now = Configured {
@@ -110,16 +122,19 @@ impl Overrides {
                 apply(served, change);
             }
         }
-        Ok(Self {
-            path,
-            configured,
-            changes: Mutex::new(changes),
-        })
+        drop(changes);
+        *self.configured() = configured;
+    }
+
+    fn configured(&self) -> MutexGuard<'_, BTreeMap<String, Configured>> {
+        self.configured
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a change. Blocks on the disk.
     pub(super) fn save(&self, model: &str, patch: api::PatchRouting) -> Result<(), OverridesError> {
-        let Some(configured) = self.configured.get(model) else {
+        let Some(configured) = self.configured().get(model).copied() else {
             return Ok(()); // no such model: nothing was changed
         };
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);

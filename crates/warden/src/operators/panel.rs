@@ -18,6 +18,10 @@ pub(super) fn model(model: &Model, telemetry: &Telemetry, now: Time) -> api::Mod
         ModelState::Degraded(what) => (api::ModelState::Degraded, Some(what)),
         ModelState::Failed(why) => (api::ModelState::Failed, Some(why)),
         ModelState::Stopped => (api::ModelState::Stopped, None),
+        ModelState::Asleep => {
+            let why = "it starts with the next request".to_owned();
+            (api::ModelState::Stopped, Some(why))
+        }
     };
     let engine_model = read(&model.engine_model);
     let max_num_seqs = model.router.lock().settings().max_num_seqs;
@@ -104,10 +108,23 @@ fn replica(
         waiting: whole(figures.latest.waiting),
         kv_cache_usage: figures.latest.kv_cache_usage,
         prefix_cache_hit_rate: figures.hit_rate(),
+        engine_counters: age.map(|_| engine_counters(&figures.latest)),
         conversations: view.conversations,
         committed_tokens: view.committed_tokens,
         kv_tokens: view.kv_tokens,
         scrape_age_ms: age.map(|age| age.as_millis() as u64),
+    }
+}
+
+fn engine_counters(latest: &vllm::EngineMetrics) -> api::EngineCounters {
+    let whole = |counter: Option<f64>| counter.map(|counter| counter as u64);
+    api::EngineCounters {
+        prompt_tokens: whole(latest.prompt_tokens),
+        prompt_tokens_cached: whole(latest.prompt_tokens_cached),
+        prefix_cache_queries: whole(latest.prefix_cache_queries),
+        prefix_cache_hits: whole(latest.prefix_cache_hits),
+        generation_tokens: whole(latest.generation_tokens),
+        preemptions: whole(latest.preemptions),
     }
 }
 

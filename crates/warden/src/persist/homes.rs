@@ -85,7 +85,7 @@ fn write_until(stopped: &mpsc::Receiver<()>, tables: &mut [Table]) {
 }
 
 /// A readable, unique file name for a model.
-fn file_name(model: &str) -> PathBuf {
+pub(crate) fn file_name(model: &str) -> PathBuf {
     let readable: String = model
         .chars()
         .take(64)

@@ -15,3 +15,4 @@ mod tests;
 pub(crate) use atomic::write_atomically;
 pub use data_dir::{DataDir, DataDirError};
 pub use homes::HomesWriter;
+pub(crate) use homes::file_name;

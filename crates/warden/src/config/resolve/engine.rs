@@ -2,22 +2,28 @@
 
 use std::{collections::BTreeSet, env, ops::RangeInclusive};
 
-use super::{Result, SEQUENCES, in_range};
+use super::{
+    Result, SEQUENCES, in_range,
+    vllm::{not_vllm, vllm},
+};
 use crate::config::{Attached, ConfigError, Engine, Replicas, Simulated, file, model::Secret};
 
-const REPLICAS: RangeInclusive<i64> = 1..=256;
-const SIMULATED_SEQUENCES: i64 = 32;
+pub(super) const REPLICAS: RangeInclusive<i64> = 1..=256;
+/// `max_num_seqs` of an engine that is started here.
+pub(super) const STARTED_SEQUENCES: i64 = 32;
 const PROFILE: &str = "demo";
 const SPEED_MAX: f64 = 10_000.0;
 
 pub(super) fn engine(path: &str, file: file::Engine) -> Result<Engine> {
     match file.kind {
+        file::EngineKind::Vllm => vllm(path, file).map(Engine::Vllm),
         file::EngineKind::Attached => attached(path, file).map(Engine::Attached),
         file::EngineKind::Simulated => simulated(path, file).map(Engine::Simulated),
     }
 }
 
 fn attached(path: &str, file: file::Engine) -> Result<Attached> {
+    not_vllm(path, "attached", &file)?;
     unused(path, "attached", "profile", file.profile.as_deref())?;
     unused(path, "attached", "speed", file.speed)?;
     let max_num_seqs = file.max_num_seqs.ok_or_else(|| {
@@ -119,7 +125,7 @@ fn replica_urls(key: &str, urls: &[String]) -> Result<Vec<String>> {
         .collect()
 }
 
-fn api_key(key: &str, name: &str) -> Result<Secret> {
+pub(super) fn api_key(key: &str, name: &str) -> Result<Secret> {
     match env::var(name) {
         Ok(value) if !value.is_empty() && value.chars().all(|c| c.is_ascii_graphic()) => {
             Ok(Secret(value))
@@ -160,6 +166,7 @@ fn base_url(key: &str, text: &str) -> Result<String> {
 }
 
 fn simulated(path: &str, file: file::Engine) -> Result<Simulated> {
+    not_vllm(path, "simulated", &file)?;
     unused(path, "simulated", "url", file.url)?;
     unused(path, "simulated", "urls", file.urls)?;
     unused(path, "simulated", "api_key_env", file.api_key_env)?;
@@ -170,7 +177,7 @@ fn simulated(path: &str, file: file::Engine) -> Result<Simulated> {
         REPLICAS,
         "replicas",
     )?;
-    let max_num_seqs = file.max_num_seqs.unwrap_or(SIMULATED_SEQUENCES);
+    let max_num_seqs = file.max_num_seqs.unwrap_or(STARTED_SEQUENCES);
     in_range(
         &format!("{path}.max_num_seqs"),
         max_num_seqs,
@@ -194,7 +201,12 @@ fn simulated(path: &str, file: file::Engine) -> Result<Simulated> {
 }
 
 /// Refuses a key that this kind of engine would ignore.
-fn unused(path: &str, kind: &str, key: &str, value: Option<impl Into<toml::Value>>) -> Result<()> {
+pub(super) fn unused(
+    path: &str,
+    kind: &str,
+    key: &str,
+    value: Option<impl Into<toml::Value>>,
+) -> Result<()> {
     match value {
         None => Ok(()),
         Some(value) => Err(ConfigError::value(

@@ -2,6 +2,7 @@
 
 mod engine;
 mod server;
+mod vllm;
 
 use std::{collections::BTreeSet, ops::RangeInclusive, time::Duration};
 
@@ -38,7 +39,9 @@ pub(super) fn config(file: file::Config, overrides: &Overrides) -> Result<Config
         .enumerate()
         .map(|(index, model)| self::model(&format!("models[{index}]"), model, &mut names))
         .collect::<Result<_>>()?;
-    Ok(Config { server, models })
+    let config = Config { server, models };
+    vllm::share_out(&config.models)?;
+    Ok(config)
 }
 
 fn model(path: &str, file: file::Model, names: &mut BTreeSet<String>) -> Result<Model> {

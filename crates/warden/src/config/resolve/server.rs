@@ -62,6 +62,7 @@ pub(super) fn server(file: file::Server, overrides: &Overrides) -> Result<Server
         data_dir,
         body_bytes_max: body_bytes_max as usize,
         buffered_bytes_max: buffered_bytes_max as usize,
+        stop_engines: overrides.stop_engines || file.stop_engines.unwrap_or(false),
     })
 }
 

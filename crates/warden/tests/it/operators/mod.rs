@@ -24,6 +24,8 @@ use warden::{
     config::{Config, Overrides as CommandLine},
     fleet::Fleet,
     operators::{Operators, Overrides, service},
+    reload::{Reloader, Source},
+    supervisor::Supervisor,
     telemetry::{End, RequestEvent, RequestId, RequestInfo, Telemetry},
 };
 
@@ -95,10 +97,25 @@ impl Fixture {
         ));
         let path = directory.path().join("routing.json");
         let overrides = Overrides::load(path, &config, &fleet).unwrap();
+        let overrides = Arc::new(overrides);
+        let supervisor = Supervisor::start(&config, &fleet, &telemetry).unwrap();
+        let supervisor = Arc::new(supervisor);
+        let source = Source {
+            path: Some(directory.path().join("warden.toml")),
+            ..Source::default()
+        };
+        let reloader = Arc::new(Reloader::new(
+            (source, config),
+            (Arc::clone(&fleet), Arc::clone(&telemetry)),
+            Arc::clone(&supervisor),
+            Arc::clone(&overrides),
+        ));
         let service = service(Operators {
             fleet: Arc::clone(&fleet),
             telemetry: Arc::clone(&telemetry),
-            overrides: Arc::new(overrides),
+            overrides,
+            supervisor,
+            reloader,
         });
         Self {
             fleet,

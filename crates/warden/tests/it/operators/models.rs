@@ -29,6 +29,7 @@ async fn what_is_not_known_yet_is_null_and_never_zero() {
         "waiting",
         "kv_cache_usage",
         "prefix_cache_hit_rate",
+        "engine_counters",
         "kv_tokens",
         "scrape_age_ms",
     ] {

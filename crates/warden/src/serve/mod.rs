@@ -1,13 +1,13 @@
 //! Puts the service together, runs it until a signal, and takes it apart in order: stop accepting,
-//! drain, flush what outlives the process, end the simulated engines.
+//! drain, flush what outlives the process, end the simulated engines, and stop or leave vLLM.
+
+mod signals;
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc};
 
-use tokio::{
-    net::TcpListener,
-    signal::unix::{Signal, SignalKind, signal},
-    task::JoinSet,
-};
+use tokio::{net::TcpListener, task::JoinSet};
+
+use self::signals::{Follower, Signals};
 
 use crate::{
     clock,
@@ -15,10 +15,12 @@ use crate::{
     config::{self, Config, Engine},
     fetch::path_segment,
     fleet::{self, Fleet, Simulator, Watch},
-    gateway::{DrainHandle, Fallback, Gateway, Limits, Server},
+    gateway::{Fallback, Gateway, Limits, Server},
     open_files,
     operators::{self, Operators, Overrides, OverridesError},
     persist::{DataDir, DataDirError, HomesWriter},
+    reload::{Reloader, Source},
+    supervisor::Supervisor,
     telemetry::Telemetry,
 };
 
@@ -64,8 +66,9 @@ fn listen_mend(error: &io::Error) -> &'static str {
     }
 }
 
-/// Serves until SIGTERM or SIGINT.
-pub async fn run(config: Config) -> Result<(), ServeError> {
+/// Serves until SIGTERM or SIGINT. The configuration was read from `source`, and is read from there
+/// again at SIGHUP.
+pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     let system = |what| move |cause| ServeError::System { what, cause };
     let signals = Signals::new().map_err(system("signal handlers"))?;
     let program = std::env::current_exe().map_err(system("the path of this program"))?;
@@ -77,16 +80,27 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     let fleet = Arc::new(Fleet::new(&config, now));
     let homes = HomesWriter::start(&data_dir, &fleet, now)?;
     let overrides = Overrides::load(data_dir.path("routing.json"), &config, &fleet)?;
+    let overrides = Arc::new(overrides);
     let replicas = |model: &fleet::Model| model.replica_ids.len();
     let models = fleet.models.iter();
     let telemetry = Arc::new(Telemetry::new(
         models.map(|model| (model.name.as_str(), replicas(model))),
         now,
     ));
+    let supervisor = Supervisor::start(&config, &fleet, &telemetry);
+    let supervisor = Arc::new(supervisor.map_err(system("the directory of engines"))?);
+    let reloader = Arc::new(Reloader::new(
+        (source, config.clone()),
+        (Arc::clone(&fleet), Arc::clone(&telemetry)),
+        Arc::clone(&supervisor),
+        Arc::clone(&overrides),
+    ));
     let operators = operators::service(Operators {
         fleet: Arc::clone(&fleet),
         telemetry: Arc::clone(&telemetry),
-        overrides: Arc::new(overrides),
+        overrides,
+        supervisor: Arc::clone(&supervisor),
+        reloader: Arc::clone(&reloader),
     });
     let limits = Limits {
         connections_max: connections_max(),
@@ -103,15 +117,25 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     )
     .map_err(|cause| system("random numbers")(io::Error::other(cause)))?;
 
+    supervisor.settled().await;
     let watchers = watch(&config, &fleet, &telemetry, &program).await;
     let (server, handle) = Server::new(Arc::new(gateway));
     eprint!("{}", banner(address, &config));
-    let stopper = tokio::spawn(stop_on_signal(signals, handle));
-    let drained = server.run(listener).await;
-    stopper.abort();
+    let mut listening = tokio::spawn(server.run(listener));
+    let mut signals = Follower {
+        signals,
+        handle,
+        reloader,
+        stops_engines: config.server.stop_engines,
+    };
+    let drained = signals.until(&mut listening).await;
     homes.stop();
+    signals.end(&supervisor).await;
     drop(watchers);
-    tracing::info!(cut_off = drained.cut_off, "stopped");
+    tracing::info!(
+        cut_off = drained.map_or(0, |drained| drained.cut_off),
+        "stopped"
+    );
     Ok(())
 }
 
@@ -165,36 +189,6 @@ async fn watch(
     watchers
 }
 
-/// The signals that end the service.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-}
-
-async fn stop_on_signal(mut signals: Signals, handle: DrainHandle) {
-    signals.next().await;
-    handle.drain();
-    signals.next().await;
-    tracing::warn!("second signal: ending at once");
-    handle.abort();
-}
-
 /// What a person at the terminal needs next.
 fn banner(address: SocketAddr, config: &Config) -> String {
     let url = format!("http://{address}");
@@ -228,6 +222,7 @@ Ctrl-C ends it.
 
 fn model_line(url: &str, model: &config::Model) -> String {
     let (replicas, kind) = match &model.engine {
+        Engine::Vllm(engine) => (usize::from(engine.data_parallel_size), "vLLM"),
         Engine::Attached(engine) => (engine.replicas.count(), "attached"),
         Engine::Simulated(engine) => (usize::from(engine.data_parallel_size), "simulated"),
     };

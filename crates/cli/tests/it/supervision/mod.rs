@@ -1,0 +1,283 @@
+//! Engines that the warden starts, with a simulated engine that poses as vLLM: they start, die, are
+//! stopped, and outlive the warden. What needs the real vLLM is in `e2e/vllm`.
+
+mod warden;
+
+use std::{fs, os::unix::process::CommandExt as _, process::Command};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use self::warden::{Place, soon};
+
+const RANKS: &str = "data_parallel_size = 2\nargs = [\"--speed\", \"0\"]";
+const SERVERS: &str = "data_parallel_size = 2\nlayout = \"servers\"\nargs = [\"--speed\", \"0\"]";
+
+fn kill_9(pid: u32) {
+    kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).unwrap();
+}
+
+/// The replica that served a turn, and by which route.
+fn turn(warden: &warden::Warden, session: &str) -> (String, String) {
+    let answer = warden.turn(session);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let header = |name| answer.header(name).unwrap_or_default().to_owned();
+    (header("x-lm-warden-replica"), header("x-lm-warden-route"))
+}
+
+#[test]
+fn an_engine_starts_prints_into_the_ring_and_ends_when_it_is_stopped() {
+    let place = Place::new(RANKS);
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    assert_eq!(turn(&warden, "a").1, "new");
+    assert_eq!(
+        warden.get("/api/v1/models/m").json()["engine"]["kind"],
+        "vllm"
+    );
+    let logs = warden.get("/api/v1/models/m/logs?limit=2000");
+    assert!(
+        logs.body.contains("GPU KV cache size: 17,600 tokens"),
+        "{logs:?}"
+    );
+    let of_last = logs.json()["lines"].as_array().unwrap().last().unwrap()["number"].clone();
+    let newer = warden.get(&format!("/api/v1/models/m/logs?after={of_last}"));
+    assert_eq!(newer.json()["lines"], serde_json::json!([]));
+
+    assert_eq!(warden.post("/api/v1/models/m/stop").status, 200);
+    warden.until("stopped");
+    assert!(place.processes().is_empty(), "no orphans");
+    let refused = warden.turn("a");
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(warden.post("/api/v1/models/m/start").status, 200);
+    warden.until("ready");
+}
+
+#[test]
+fn an_engine_outlives_the_warden_and_is_adopted_with_its_conversations() {
+    let place = Place::new(RANKS);
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    let (home, _) = turn(&warden, "a");
+    let pid = place.pid(0).unwrap();
+    assert_eq!(warden.end(Signal::SIGTERM), Some(0));
+
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    assert_eq!(place.pid(0), Some(pid));
+    assert_eq!(turn(&warden, "a"), (home.clone(), "sticky".to_owned()));
+    // Homes are on disk within half a second of a turn; a turn that was seen by the last warden is.
+    warden.end(Signal::SIGKILL);
+
+    let warden = place.serve(&["--stop-engines"]);
+    warden.until("ready");
+    assert_eq!(place.pid(0), Some(pid));
+    assert_eq!(turn(&warden, "a"), (home, "sticky".to_owned()));
+    assert_eq!(warden.end(Signal::SIGTERM), Some(0));
+    assert!(place.processes().is_empty());
+    assert_eq!(place.pid(0), None);
+}
+
+#[test]
+fn an_engine_that_dies_is_started_again_and_what_it_left_is_ended() {
+    let place = Place::new(RANKS);
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    turn(&warden, "a");
+    let pid = place.pid(0).unwrap();
+    let before = place.processes();
+    assert!(before.len() > 1, "the fake leaves a process behind");
+    kill_9(pid);
+    let reason = warden.until("loading");
+    assert!(!reason.is_empty());
+    let refused = warden.turn("a");
+    assert!(
+        refused.status == 503 && refused.header("retry-after").is_some() || refused.status == 200,
+        "{refused:?}"
+    );
+    warden.until("ready");
+    let after = soon("another process", || place.pid(0).filter(|new| *new != pid));
+    assert!(place.processes().contains(&after));
+    assert!(
+        before.iter().all(|old| !place.processes().contains(old)),
+        "no orphans"
+    );
+    turn(&warden, "a");
+}
+
+#[test]
+fn an_adopted_engine_that_dies_is_started_again() {
+    let place = Place::new(RANKS);
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    let pid = place.pid(0).unwrap();
+    warden.end(Signal::SIGKILL);
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    assert_eq!(place.pid(0), Some(pid));
+    kill_9(pid);
+    soon("another process", || place.pid(0).filter(|new| *new != pid));
+    warden.until("ready");
+    turn(&warden, "a");
+}
+
+#[test]
+fn a_start_that_fails_is_told_with_a_hint() {
+    let place = Place::new(RANKS);
+    fs::write(
+        place.model().join("fail"),
+        "OSError: [Errno 98] Address already in use\n",
+    )
+    .unwrap();
+    let warden = place.serve(&[]);
+    let reason = soon("the hint", || {
+        let (state, reason) = warden.state();
+        assert_eq!(state, "loading", "{reason}");
+        reason.contains("port is taken").then_some(reason)
+    });
+    assert!(reason.contains("exit code 1"), "{reason}");
+    fs::remove_file(place.model().join("fail")).unwrap();
+    warden.until("ready");
+}
+
+#[test]
+fn a_server_that_dies_takes_one_replica_and_its_conversations_move() {
+    let place = Place::new(SERVERS);
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    let homes: Vec<String> = ["a", "b"].map(|session| turn(&warden, session).0).into();
+    assert_eq!(homes, ["0", "1"]);
+    let untouched = place.pid(0);
+    kill_9(place.pid(1).unwrap());
+    assert!(warden.until("degraded").starts_with("replica 1 out"));
+    assert_eq!(turn(&warden, "a"), ("0".to_owned(), "sticky".to_owned()));
+    assert_eq!(turn(&warden, "b"), ("0".to_owned(), "moved".to_owned()));
+    warden.until("ready");
+    assert_eq!(place.pid(0), untouched);
+}
+
+#[test]
+fn a_rolling_restart_loses_no_request() {
+    let place = Place::new(SERVERS);
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    let before = [place.pid(0), place.pid(1)];
+    assert_eq!(warden.post("/api/v1/models/m/restart").status, 200);
+    assert_eq!(
+        warden.post("/api/v1/models/m/restart").status,
+        409,
+        "one at a time"
+    );
+    let mut turns = 0;
+    soon("both are new", || {
+        turn(&warden, &format!("{}", turns % 5));
+        turns += 1;
+        let now = [place.pid(0), place.pid(1)];
+        let renewed = (0..2).all(|i| now[i].is_some() && now[i] != before[i]);
+        (renewed && warden.state().0 == "ready").then_some(())
+    });
+    assert!(turns > 5);
+}
+
+#[test]
+fn a_changed_engine_is_restarted_and_one_that_is_gone_from_the_configuration_is_stopped() {
+    let place = Place::new(RANKS);
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    let pid = place.pid(0).unwrap();
+    warden.end(Signal::SIGKILL);
+    place.configure(
+        "data_parallel_size = 2\nargs = [\"--speed\", \"0\", \"--seed\", \"7\"]",
+        "",
+    );
+    let warden = place.serve(&[]);
+    let new = soon("another process", || place.pid(0).filter(|new| *new != pid));
+    warden.until("ready");
+    warden.end(Signal::SIGTERM);
+    let config = fs::read_to_string(place.config())
+        .unwrap()
+        .replace("\"m\"", "\"n\"");
+    fs::write(place.config(), config).unwrap();
+    let warden = place.serve(&[]);
+    soon("the old engine is gone", || {
+        (!place.processes().contains(&new)).then_some(())
+    });
+    drop(warden);
+}
+
+#[test]
+fn a_strangers_pid_is_never_touched() {
+    let place = Place::new(RANKS);
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    warden.end(Signal::SIGKILL);
+    // The engine has gone, and its pid is a stranger's now.
+    let pid = place.pid(0).unwrap();
+    kill_9(pid);
+    let mut stranger = Command::new("sleep")
+        .arg("600")
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    place.rewrite_pid(pid, stranger.id());
+    let warden = place.serve(&["--stop-engines"]);
+    warden.until("ready");
+    assert_ne!(place.pid(0), Some(stranger.id()));
+    assert_eq!(warden.end(Signal::SIGTERM), Some(0));
+    assert!(stranger.try_wait().unwrap().is_none());
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+#[test]
+fn a_model_on_demand_starts_with_its_first_request() {
+    let place = Place::new("start = \"on-demand\"\nargs = [\"--speed\", \"0\"]");
+    let warden = place.serve(&["--stop-engines"]);
+    warden.until("stopped");
+    assert_eq!(place.pid(0), None);
+    let refused = warden.turn("a");
+    assert_eq!(refused.status, 503);
+    assert!(refused.header("retry-after").is_some());
+    assert!(refused.body.contains("on demand"), "{refused:?}");
+    warden.until("ready");
+    turn(&warden, "a");
+    warden.post("/api/v1/models/m/stop");
+    warden.until("stopped");
+    assert!(warden.turn("a").body.contains("an operator stopped it"));
+    warden.end(Signal::SIGTERM);
+}
+
+#[test]
+fn a_reload_changes_routing_at_once_and_restarts_only_what_changed() {
+    let place = Place::new(RANKS);
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    let pid = place.pid(0);
+    let affinity = || warden.get("/api/v1/models/m").json()["routing"]["affinity"].clone();
+
+    place.configure(RANKS, "affinity = false");
+    let reloaded = warden.post("/api/v1/reload");
+    assert_eq!(
+        reloaded.json(),
+        serde_json::json!({"routing": ["m"], "restarted": []})
+    );
+    assert_eq!((affinity(), place.pid(0)), (false.into(), pid));
+
+    place.configure(RANKS, "affinity = 3");
+    let refused = warden.post("/api/v1/reload");
+    assert_eq!(refused.status, 400);
+    assert!(refused.body.contains("nothing was changed"), "{refused:?}");
+    assert_eq!((affinity(), place.pid(0)), (false.into(), pid));
+
+    place.configure(&format!("max_num_seqs = 8\n{RANKS}"), "affinity = true");
+    warden.signal(Signal::SIGHUP);
+    soon("another process", || {
+        place.pid(0).filter(|new| Some(*new) != pid)
+    });
+    assert_eq!(affinity(), true);
+    warden.until("ready");
+    turn(&warden, "a");
+}

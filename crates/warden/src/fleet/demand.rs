@@ -1,0 +1,31 @@
+//! Whether anybody asks for a model: what an engine on demand starts and stops by.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use routing::Time;
+use tokio::sync::Notify;
+
+/// The last request's time, and who waits for the next.
+#[derive(Debug, Default)]
+pub struct Demand {
+    last_us: AtomicU64,
+    asked: Notify,
+}
+
+impl Demand {
+    /// A request for the model came.
+    pub fn ask(&self, now: Time) {
+        self.last_us.fetch_max(now.0, Ordering::Relaxed);
+        self.asked.notify_one();
+    }
+
+    /// When the last one came.
+    pub fn last(&self) -> Time {
+        Time(self.last_us.load(Ordering::Relaxed))
+    }
+
+    /// Returns once a request came; one that came before counts, once.
+    pub async fn asked(&self) {
+        self.asked.notified().await;
+    }
+}

@@ -1,0 +1,357 @@
+//! What operators, requests and the shutdown want of a model's servers, told to their owners.
+
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use routing::Event as RouterEvent;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+
+use super::{
+    cards::Cards,
+    demand, directory,
+    machine::{Limits, State},
+    strays,
+    unit::{self, Command, Handle, Plan},
+};
+use crate::{
+    clock,
+    config::{Config, Engine, Start, Vllm},
+    fleet::{Fleet, Model},
+    telemetry::Telemetry,
+};
+
+/// How long the service waits for adopted engines before it listens.
+const ADOPTED_MAX: Duration = Duration::from_secs(3);
+
+/// All supervised engines.
+#[derive(Debug)]
+pub struct Supervisor {
+    telemetry: Arc<Telemetry>,
+    models: Vec<Arc<Controlled>>,
+    /// Rolling restarts, and the owners of models on demand.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// One supervised model.
+#[derive(Debug)]
+pub(super) struct Controlled {
+    pub(super) model: Arc<Model>,
+    pub(super) units: Vec<Reach>,
+    /// An operator stopped it: no request starts it.
+    pub(super) is_held: AtomicBool,
+    is_rolling: AtomicBool,
+    start: Start,
+}
+
+/// How a server's owner is reached.
+#[derive(Debug)]
+pub(super) struct Reach {
+    commands: mpsc::Sender<Command>,
+    state: watch::Receiver<State>,
+    task: Mutex<Option<tokio::task::JoinHandle<()>>>,
+    is_adopted: bool,
+}
+
+/// Why an operator's command is not carried out. Theirs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// Somebody else runs the engine.
+    #[error("\"{model}\" is not a vLLM that was started here, so it cannot be {what} here")]
+    NotSupervised {
+        /// The model.
+        model: String,
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// One at a time.
+    #[error("\"{model}\" is being restarted, one server after the other; wait until it is ready")]
+    Rolling {
+        /// The model.
+        model: String,
+    },
+}
+
+impl Supervisor {
+    /// Starts the owners of all configured vLLM servers. They adopt what runs already and start
+    /// what has to run, once engines that are no longer configured have ended.
+    pub fn start(config: &Config, fleet: &Fleet, telemetry: &Arc<Telemetry>) -> io::Result<Self> {
+        let data_dir = &config.server.data_dir;
+        let mut plans = Vec::new();
+        let mut wanted = Vec::new();
+        for (settings, model) in config.models.iter().zip(&fleet.models) {
+            let Engine::Vllm(engine) = &settings.engine else {
+                continue;
+            };
+            let directory = directory(data_dir, &model.name)?;
+            for server in 0..engine.servers() {
+                wanted.push(directory.join(format!("server-{server}.json")));
+            }
+            plans.push((Arc::clone(model), engine.clone(), directory));
+        }
+        end_strays(data_dir, &wanted)?;
+        let cards = Arc::new(Cards::default());
+        let mut tasks = JoinSet::new();
+        let mut models = Vec::new();
+        for (model, engine, directory) in plans {
+            let reach = |server| {
+                unit::start(Plan {
+                    model: Arc::clone(&model),
+                    telemetry: Arc::clone(telemetry),
+                    engine: engine.clone(),
+                    server,
+                    directory: directory.clone(),
+                    limits: Limits {
+                        start_max: engine.start_max,
+                        ..Limits::default()
+                    },
+                    always: engine.start == Start::Always,
+                })
+            };
+            let controlled = Arc::new(Controlled {
+                units: (0..engine.servers())
+                    .map(|server| reach(server).into())
+                    .collect(),
+                model,
+                is_held: AtomicBool::new(false),
+                is_rolling: AtomicBool::new(false),
+                start: engine.start,
+            });
+            if let Some(idle_stop) = engine.idle_stop {
+                let (cards, numbers) = (Arc::clone(&cards), engine.cards());
+                tasks.spawn(demand::run(
+                    Arc::clone(&controlled),
+                    (cards, numbers),
+                    idle_stop,
+                ));
+            }
+            models.push(controlled);
+        }
+        Ok(Self {
+            telemetry: Arc::clone(telemetry),
+            models,
+            tasks: Mutex::new(tasks),
+        })
+    }
+
+    /// Waits until the engines that were adopted serve (or do not, within a bound): whoever speaks
+    /// to the new warden finds them as they were with the last.
+    pub async fn settled(&self) {
+        let units = self.models.iter().flat_map(|controlled| &controlled.units);
+        let adopted = units.filter(|unit| unit.is_adopted);
+        let all = async {
+            for unit in adopted {
+                let mut state = unit.state.clone();
+                let _ = state
+                    .wait_for(|state| !matches!(state, State::Starting { .. }))
+                    .await;
+            }
+        };
+        let _ = tokio::time::timeout(ADOPTED_MAX, all).await;
+    }
+
+    /// Starts a stopped or failed model; also ends a drain.
+    pub fn start_model(&self, model: &Model) -> Result<(), ControlError> {
+        self.everywhere(model, RouterEvent::Undrain);
+        let Some(controlled) = self.get(model) else {
+            return Ok(()); // a drain is all that can have been undone
+        };
+        controlled.is_held.store(false, Ordering::Release);
+        match controlled.start {
+            Start::Always => controlled.tell(|| Command::Start),
+            // Its owner starts it, once its cards are free.
+            Start::OnDemand => model.demand.ask(clock::now()),
+        }
+        Ok(())
+    }
+
+    /// Stops a model, after a drain; no request starts it again.
+    pub fn stop_model(&self, model: &Model) -> Result<(), ControlError> {
+        let controlled = self.supervised(model, "stopped")?;
+        controlled.is_held.store(true, Ordering::Release);
+        controlled.tell(|| Command::Stop);
+        Ok(())
+    }
+
+    /// Restarts a model's servers one after the other, each after a drain.
+    pub fn restart_model(&self, model: &Model) -> Result<(), ControlError> {
+        let controlled = self.supervised(model, "restarted")?;
+        if controlled.is_rolling.swap(true, Ordering::AcqRel) {
+            return Err(ControlError::Rolling {
+                model: model.name.clone(),
+            });
+        }
+        controlled.is_held.store(false, Ordering::Release);
+        let controlled = Arc::clone(controlled);
+        self.tasks().spawn(async move {
+            for unit in &controlled.units {
+                if !unit.restart().await {
+                    tracing::error!(
+                        model = %controlled.model.name,
+                        "a restarted server does not serve: the others are left as they are"
+                    );
+                    break;
+                }
+            }
+            controlled.is_rolling.store(false, Ordering::Release);
+        });
+        Ok(())
+    }
+
+    /// Takes nothing new for a model, until it is started.
+    pub fn drain_model(&self, model: &Model) {
+        self.everywhere(model, RouterEvent::Drain);
+    }
+
+    /// New settings of an engine, from its next start on; it is restarted where it runs.
+    pub fn configure(&self, name: &str, engine: &Vllm) {
+        let Some(controlled) = self.models.iter().find(|m| m.model.name == name) else {
+            return;
+        };
+        controlled.tell(|| Command::Configure(Box::new(engine.clone())));
+        if controlled
+            .units
+            .iter()
+            .any(|unit| unit.state() != State::Stopped)
+        {
+            // A roll that is on its way takes the new settings along.
+            let _ = self.restart_model(&controlled.model);
+        }
+    }
+
+    /// Ends all owners: with their engines, or leaving them to the next warden.
+    pub async fn end(&self, stop_engines: bool) {
+        self.tasks().abort_all();
+        for controlled in &self.models {
+            controlled.tell(|| {
+                if stop_engines {
+                    Command::StopNow
+                } else {
+                    Command::Leave
+                }
+            });
+        }
+        for unit in self.models.iter().flat_map(|controlled| &controlled.units) {
+            unit.end(stop_engines).await;
+        }
+    }
+
+    fn tasks(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, model: &Model) -> Option<&Arc<Controlled>> {
+        self.models.iter().find(|m| m.model.name == model.name)
+    }
+
+    fn supervised(
+        &self,
+        model: &Model,
+        what: &'static str,
+    ) -> Result<&Arc<Controlled>, ControlError> {
+        self.get(model).ok_or_else(|| ControlError::NotSupervised {
+            model: model.name.clone(),
+            what,
+        })
+    }
+
+    fn everywhere(&self, model: &Model, event: fn(routing::ReplicaIndex) -> RouterEvent) {
+        model.observe_all(clock::now(), model.replicas(), event);
+        self.telemetry.changes().model(&model.name);
+    }
+}
+
+impl Controlled {
+    /// Tells all owners. One whose queue is full has more recent commands than it can follow.
+    pub(super) fn tell(&self, command: impl Fn() -> Command) {
+        for unit in &self.units {
+            if unit.commands.try_send(command()).is_err() {
+                tracing::error!(model = %self.model.name, "a server's owner does not take commands");
+            }
+        }
+    }
+
+    pub(super) fn all(&self, is: fn(&State) -> bool) -> bool {
+        self.units.iter().all(|unit| is(&unit.state()))
+    }
+}
+
+impl From<Handle> for Reach {
+    fn from(handle: Handle) -> Self {
+        Self {
+            commands: handle.commands,
+            state: handle.state,
+            task: Mutex::new(Some(handle.task)),
+            is_adopted: handle.is_adopted,
+        }
+    }
+}
+
+impl Reach {
+    pub(super) fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// Restarts the server and waits until it serves; false where it has failed.
+    async fn restart(&self) -> bool {
+        let mut state = self.state.clone();
+        state.mark_unchanged();
+        if self.commands.send(Command::Restart).await.is_err() {
+            return false;
+        }
+        // It serves until the command has arrived.
+        let left =
+            state.wait_for(|state| !matches!(state, State::Serving { .. } | State::Failed { .. }));
+        if left.await.is_err() {
+            return false;
+        }
+        let settled = state.wait_for(|state| {
+            matches!(
+                state,
+                State::Serving { .. } | State::Failed { .. } | State::Stopped
+            )
+        });
+        settled
+            .await
+            .is_ok_and(|state| matches!(*state, State::Serving { .. }))
+    }
+
+    /// Waits until the owner has ended, and before that its engine where that is wanted.
+    async fn end(&self, stopped: bool) {
+        if stopped {
+            let mut state = self.state.clone();
+            let over =
+                state.wait_for(|state| matches!(state, State::Stopped | State::Failed { .. }));
+            let _ = over.await;
+            let _ = self.commands.send(Command::Leave).await;
+        }
+        let task = self
+            .task
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(task) = task {
+            let _ = task.await;
+        }
+    }
+}
+
+/// In a thread of its own, since it waits; and before anything starts, since cards may be held.
+fn end_strays(data_dir: &Path, wanted: &[std::path::PathBuf]) -> io::Result<()> {
+    let (engines, wanted) = (data_dir.join("engines"), wanted.to_vec());
+    let thread = std::thread::Builder::new()
+        .name("strays".to_owned())
+        .spawn(move || strays::end(&engines, &wanted))?;
+    thread
+        .join()
+        .map_err(|_| io::Error::other("ending earlier engines panicked"))
+}
