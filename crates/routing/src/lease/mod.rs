@@ -17,6 +17,8 @@
 //! Here is only what changes hands: leases given, charged, ended.
 
 mod ages;
+#[cfg(test)]
+mod audit;
 mod costs;
 mod finish;
 mod member;
@@ -116,6 +118,8 @@ pub(crate) struct Leases {
     /// Nobody fits, and nothing has changed since that was found.
     settled: bool,
     usage_seen: bool,
+    /// Which replicas were open when leases last heard of them.
+    open: Vec<bool>,
     counters: LeaseCounters,
 }
 
@@ -141,6 +145,7 @@ impl Leases {
             followers: VecDeque::new(),
             settled: false,
             usage_seen: false,
+            open: vec![true; replicas],
             counters: LeaseCounters::default(),
         }
     }
@@ -383,19 +388,30 @@ impl Leases {
         }
     }
 
-    /// Replicas changed: leases on those that are out or drained are void, and there may be room.
-    pub(crate) fn replicas_changed(&mut self, now: Time, replicas: &Replicas) {
+    /// Replicas may have changed: leases on those that are out or drained are void, and there may be
+    /// room. Returns what waited for a replica that is out now, and for no other.
+    pub(crate) fn replicas_changed(&mut self, now: Time, replicas: &Replicas) -> Vec<Waiting> {
         self.settled = false;
-        if self.holding == 0 {
-            return;
+        let open = (0..self.open.len()).map(|index| replicas.is_open(ReplicaIndex(index as u16)));
+        let open: Vec<bool> = open.collect();
+        if open == self.open {
+            return Vec::new();
         }
-        for id in self.members.ids() {
-            if let Some(lease) = self.members[id].lease
-                && !replicas.is_open(lease.replica)
-            {
-                self.end_lease(now, id, Cause::Void);
+        self.open = open;
+        if self.holding > 0 {
+            for id in self.members.ids() {
+                if let Some(lease) = self.members[id].lease
+                    && !replicas.is_open(lease.replica)
+                {
+                    self.end_lease(now, id, Cause::Void);
+                }
             }
         }
+        self.queue.take_if(|waiting| {
+            waiting
+                .only
+                .is_some_and(|replica| !replicas.is_open(replica))
+        })
     }
 
     /// The replica's engine is another process: its cache is empty, and nobody missed anything.

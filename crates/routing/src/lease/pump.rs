@@ -48,12 +48,16 @@ pub(crate) struct Applicant {
 }
 
 impl Leases {
-    /// Lets a request wait. False where it stands too far behind to be let in at once.
-    pub(crate) fn enqueue(&mut self, waiting: Waiting) -> bool {
+    /// Lets a request wait.
+    pub(crate) fn enqueue(&mut self, waiting: Waiting) {
         self.counters.waits += 1;
+        self.enqueue_again(waiting);
+    }
+
+    /// Puts a request back with its age.
+    pub(crate) fn enqueue_again(&mut self, waiting: Waiting) {
         let in_front = self.queue.push(waiting, self.settings.rule.passers_max);
         self.settled &= !in_front;
-        in_front
     }
 
     /// The next request to be let in, if any: call again until there is none.
@@ -83,6 +87,12 @@ impl Leases {
         let replica = self.best(waiting, replicas, |_| true)?;
         self.counters.over_age += 1;
         self.let_in(now, ticket, replica, Why::Age)
+    }
+
+    /// A request whose time has come and that no replica may take, once nobody else is let in.
+    pub(crate) fn next_stranded(&mut self, now: Time) -> Option<Waiting> {
+        let ticket = self.queue.due(now)?;
+        self.queue.remove(ticket)
     }
 
     /// When something happens though nobody says anything.
@@ -148,7 +158,9 @@ impl Leases {
                 let replica = ReplicaIndex(*index as u16);
                 waiting.only.is_none_or(|only| only == replica)
                     && waiting.not != Some(replica)
-                    && replicas.may_take(replica, spared)
+                    // A pin is heeded even where nothing moves.
+                    && (replicas.may_take(replica, spared)
+                        || (waiting.only.is_some() && replicas.is_open(replica)))
                     && qualifies(*index)
             })
             .min_by_key(|index| {

@@ -182,6 +182,18 @@ impl Queue {
         self.tidy(owner);
     }
 
+    /// Takes out what the test holds for.
+    pub(super) fn take_if(&mut self, test: impl Fn(&Waiting) -> bool) -> Vec<Waiting> {
+        let tickets = self.tickets().into_iter();
+        let taken: Vec<Ticket> = tickets
+            .filter(|ticket| self.get(*ticket).is_some_and(&test))
+            .collect();
+        taken
+            .into_iter()
+            .filter_map(|ticket| self.remove(ticket))
+            .collect()
+    }
+
     /// Everything that waits, in the order in which it would be let in.
     pub(super) fn tickets(&self) -> Vec<Ticket> {
         let all = self.front(u32::MAX);
@@ -209,5 +221,19 @@ impl Queue {
         {
             self.owners.remove(&owner);
         }
+    }
+
+    /// Panics where two accounts of the same thing differ.
+    #[cfg(test)]
+    pub(super) fn audit(&self) {
+        let waiting = || self.owners.values().flat_map(|line| line.waiting.values());
+        let count = waiting().count();
+        assert_eq!(self.places.len(), count);
+        assert_eq!((self.ages.len(), self.deadlines.len()), (count, count));
+        let footprints: u64 = waiting().map(|w| u64::from(w.footprint)).sum();
+        assert_eq!(self.footprints, footprints);
+        let busy = self.owners.values().filter(|line| !line.waiting.is_empty());
+        assert_eq!(self.turns.len(), busy.count());
+        assert_eq!(self.tickets().len(), count);
     }
 }

@@ -17,8 +17,7 @@ pub enum LeaseMode {
 pub struct LeaseSettings {
     /// Whether at all.
     pub mode: LeaseMode,
-    /// Turns that a conversation keeps its place while others wait, at least 1; `None` is "auto",
-    /// which follows the number of those that wait.
+    /// Turns that a conversation keeps its place while others wait, at least 1; `None` is "auto": 3.
     pub turns: Option<u32>,
     /// Longest wait that a request is let into, predicted on arrival; twice that for streams.
     /// Older than five sixths of it, a waiting request goes to a full replica.

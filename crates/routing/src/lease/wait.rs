@@ -8,14 +8,10 @@ use std::time::Duration;
 use super::{LeaseSettings, Leases};
 use crate::{Refusal, Time};
 
-/// Auto: turns that a conversation keeps its place for, at most.
-const TURNS_MAX: f64 = 3.5;
-
-/// Auto: turns where hardly anybody waits.
-const TURNS_MIN: f64 = 1.5;
-
-/// Auto: further turns for each that waits per lease.
-const TURNS_PER_WAITING: f64 = 2.0;
+/// Auto: turns that a conversation keeps its place for. On the frontier between throughput and the 95th
+/// percentile, a third turn brings 8 to 9 % more turns a second than two for 19 to 23 % more wait, a
+/// fourth 4 to 5 % for 15 to 19 %; following the number of those that wait was worse than either.
+const QUANTUM_TURNS: f64 = 3.0;
 
 /// Streams outlive a client's time-out, as pings keep them alive.
 const STREAM_PATIENCE: u32 = 2;
@@ -63,12 +59,11 @@ impl Leases {
         self.queue.len() as f64 / f64::from(self.holding().max(1))
     }
 
-    /// `a`: turns that a conversation keeps its place for while so many wait per lease.
-    fn quantum_turns(&self, waiting_per_lease: f64) -> f64 {
-        match self.settings.turns {
-            Some(turns) => f64::from(turns.max(1)),
-            None => TURNS_MAX.min(TURNS_MIN + TURNS_PER_WAITING * waiting_per_lease),
-        }
+    /// `a`: turns that a conversation keeps its place for while others wait.
+    fn quantum_turns(&self) -> f64 {
+        self.settings
+            .turns
+            .map_or(QUANTUM_TURNS, |turns| f64::from(turns.max(1)))
     }
 
     /// Whether the longest wait is longer than what a conversation's quantum of turns explains.
@@ -77,14 +72,14 @@ impl Leases {
             return false;
         };
         let w = self.waiting_per_lease();
-        let limit_s = self.quantum_turns(w) * w * self.costs.turn().as_secs_f64();
+        let limit_s = self.quantum_turns() * w * self.costs.turn().as_secs_f64();
         now.since(oldest).as_secs_f64() > limit_s
     }
 
     /// How long a request in the queue that first asked at `first_arrival` will still wait.
     pub(super) fn predicted_wait(&self, now: Time, first_arrival: Time) -> Duration {
         let w = self.waiting_per_lease();
-        let a = self.quantum_turns(w).min(self.stay.0.max(1.0));
+        let a = self.quantum_turns().min(self.stay.0.max(1.0));
         // Who is as old as the oldest is next.
         let oldest_s = now
             .since(self.queue.oldest().unwrap_or(now))

@@ -16,7 +16,10 @@ impl Router {
         match event {
             Event::FirstByte(_) | Event::Progress(_) | Event::Scraped(..) => return,
             Event::Finished(..) | Event::Aborted(_) => {}
-            _ => self.leases.replicas_changed(now, &self.replicas),
+            _ => {
+                let stranded = self.leases.replicas_changed(now, &self.replicas);
+                self.redirect(stranded);
+            }
         }
         self.shift(now);
     }
@@ -37,7 +40,16 @@ impl Router {
             while let Some(granted) = self.leases.next_grant(now, &self.replicas) {
                 self.land(now, &granted);
             }
+            while let Some(stranded) = self.leases.next_stranded(now) {
+                self.refuse(&stranded);
+            }
         }
+    }
+
+    /// Panics where two accounts of the same thing differ.
+    #[cfg(test)]
+    pub(super) fn audit_leases(&self) {
+        self.leases.audit();
     }
 
     /// A request that waited goes.
@@ -98,6 +110,31 @@ impl Router {
                 decision,
             });
         }
+    }
+
+    /// What waited for one replica, and that is out: a pin is never sent elsewhere.
+    fn redirect(&mut self, stranded: Vec<Waiting>) {
+        for waiting in stranded {
+            if waiting.request.pin.is_some() {
+                self.refuse(&waiting);
+            } else {
+                self.leases.enqueue_again(Waiting {
+                    only: None,
+                    ..waiting
+                });
+            }
+        }
+    }
+
+    fn refuse(&mut self, waiting: &Waiting) {
+        let refusal = match waiting.only {
+            Some(replica) => Refusal::PinnedReplicaOut { replica },
+            None => Refusal::RetriesSpent,
+        };
+        self.grants.push(Grant {
+            ticket: waiting.ticket,
+            decision: Err(refusal),
+        });
     }
 
     /// Nobody is left to wait for.

@@ -5,6 +5,7 @@ mod decision_table;
 mod failure;
 mod fleet;
 mod homes;
+mod leases;
 mod peers;
 mod properties;
 mod sides;

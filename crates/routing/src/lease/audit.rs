@@ -1,0 +1,33 @@
+//! What must be true of leases at any moment, for tests to ask after every step.
+
+use super::Leases;
+use crate::ReplicaIndex;
+
+impl Leases {
+    /// Panics where two accounts of the same thing differ.
+    pub(crate) fn audit(&self) {
+        let ids = self.members.ids();
+        let held = || ids.iter().filter_map(|id| self.members[*id].lease);
+        assert_eq!(self.holding as usize, held().count());
+        for (index, share) in self.shares.iter().enumerate() {
+            let replica = ReplicaIndex(index as u16);
+            let here = || held().filter(|lease| lease.replica == replica);
+            let leased: u64 = here().map(|lease| u64::from(lease.footprint)).sum();
+            assert_eq!(
+                (share.leases as usize, share.leased),
+                (here().count(), leased)
+            );
+            let idle = here().filter(|lease| lease.idle_until.is_some());
+            assert_eq!(share.idle.len(), idle.count());
+            assert!((0.6..=1.0).contains(&share.theta), "{}", share.theta);
+        }
+        let idle = held().filter(|lease| lease.idle_until.is_some()).count();
+        assert_eq!(self.idle.len(), idle);
+        let unleased: u64 = ids
+            .iter()
+            .map(|id| u64::from(self.members[*id].unleased))
+            .sum();
+        assert_eq!(self.unleased, unleased);
+        self.queue.audit();
+    }
+}

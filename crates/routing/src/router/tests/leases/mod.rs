@@ -1,0 +1,9 @@
+//! The promises of leases, one test per rule.
+
+mod contention;
+mod failure;
+mod fuzz;
+mod hall;
+mod owners;
+mod queue;
+mod waiting;
