@@ -1,5 +1,7 @@
 //! `lm-warden`: arguments, logging and exit codes. What a command does is in the crate it calls.
 
+#![deny(clippy::print_stdout)] // it panics where the reader has gone
+
 mod command;
 mod exit;
 mod logging;

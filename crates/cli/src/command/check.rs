@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use warden::config::{Config, Overrides, json_schema};
+use warden::{
+    commands::out,
+    config::{Config, Overrides, json_schema},
+};
 
 use crate::exit::{Exit, Failure};
 
@@ -22,12 +25,12 @@ pub(crate) struct Check {
 impl Check {
     pub(crate) fn run(self) -> Result<Exit, Failure> {
         if self.schema {
-            println!("{}", json_schema());
+            out(&(json_schema() + "\n"));
             return Ok(Exit::Done);
         }
         let config = Config::load(self.config.as_deref(), &Overrides::default())
             .map_err(|error| Failure::new(Exit::Usage, error))?;
-        print!("{}", config.to_toml());
+        out(&config.to_toml());
         Ok(Exit::Done)
     }
 }

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, os::unix::process::CommandExt as _, process};
 
 use anyhow::Context as _;
-use warden::commands::{Client, claude};
+use warden::commands::{Client, claude, out};
 
 use super::status::{Target, failure};
 use crate::{
@@ -34,7 +34,7 @@ impl Claude {
         // clap does not tell a bare `--` from none.
         let prints = self.arguments.is_empty() && !std::env::args_os().any(|word| word == "--");
         if prints {
-            print!("{}", claude::as_shell(&environment));
+            out(&claude::as_shell(&environment));
             return Ok(Exit::Done);
         }
         let error = process::Command::new("claude")

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{CONFIG, run, stderr, stdout};
+use crate::support::{CONFIG, binary, run, stderr, stdout};
 
 #[test]
 fn a_bad_configuration_is_refused_by_check_and_serve_alike() {
@@ -64,6 +64,19 @@ fn only_loopback_may_listen() {
             stderr(&output)
         );
     }
+}
+
+/// As `lm-warden check | head -1` may do.
+#[test]
+fn a_reader_that_has_gone_is_no_fault() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = binary()
+        .args(["check", "--schema"])
+        .stdout(writer)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
 #[test]

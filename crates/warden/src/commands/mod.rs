@@ -14,7 +14,7 @@ use std::io::{self, Write as _};
 pub use client::{Client, ClientError};
 
 /// Prints. A reader that has left (`status | head`) is no failure.
-fn out(text: &str) {
+pub fn out(text: &str) {
     let mut stdout = io::stdout().lock();
     let _ = stdout
         .write_all(text.as_bytes())
