@@ -14,7 +14,11 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::routing::apply;
-use crate::{config, fleet::Fleet, persist::write_atomically};
+use crate::{
+    config,
+    fleet::{Fleet, Model},
+    persist::write_atomically,
+};
 
 /// The changes of all models, and where they are kept.
 #[derive(Debug)]
@@ -132,13 +136,21 @@ impl Overrides {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a change. Blocks on the disk.
-    pub(super) fn save(&self, model: &str, patch: api::PatchRouting) -> Result<(), OverridesError> {
-        let Some(configured) = self.configured().get(model).copied() else {
-            return Ok(()); // no such model: nothing was changed
-        };
+    /// Puts a change in force and keeps it. Blocks on the disk; where that fails it is in force all
+    /// the same.
+    pub(super) fn change(
+        &self,
+        model: &Model,
+        patch: api::PatchRouting,
+    ) -> Result<(), OverridesError> {
+        let configured = self.configured().get(&model.name).copied();
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = changes.entry(model.to_owned()).or_default();
+        // One at a time: of two changes the later one is in force, and must be what is kept.
+        apply(model, patch);
+        let Some(configured) = configured else {
+            return Ok(()); // not in the configuration: nothing to keep it beside
+        };
+        let kept = changes.entry(model.name.clone()).or_default();
         if let Some(set) = patch.affinity {
             let configured = configured.affinity;
             kept.affinity = Some(Change { configured, set });

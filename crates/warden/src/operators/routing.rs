@@ -25,11 +25,10 @@ pub(super) async fn change(
 ) -> Result<Json<api::Routing>, ApiError> {
     let model = operators.model(&name)?;
     let patch = parse(&body)?;
-    apply(model, patch);
+    let (overrides, changed) = (Arc::clone(&operators.overrides), Arc::clone(model));
+    let saved = tokio::task::spawn_blocking(move || overrides.change(&changed, patch)).await;
     operators.telemetry.changes().model(&model.name);
     tracing::info!(model = %model.name, ?patch, "routing changed by an operator");
-    let overrides = Arc::clone(&operators.overrides);
-    let saved = tokio::task::spawn_blocking(move || overrides.save(&name, patch)).await;
     match saved {
         Ok(Ok(())) => Ok(Json(panel::routing(
             model,

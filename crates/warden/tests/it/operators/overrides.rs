@@ -45,6 +45,23 @@ async fn a_change_survives_a_restart_until_the_configuration_is_edited() {
 }
 
 #[tokio::test]
+async fn of_changes_at_the_same_time_the_one_in_force_is_kept() {
+    let mut fixture = Fixture::new();
+    for _ in 0..10 {
+        let set = |threshold: u8| format!(r#"{{"spill_threshold": {threshold}}}"#);
+        let (two, three, four) = (set(2), set(3), set(4));
+        tokio::join!(
+            fixture.ask("PATCH", PATH, &two),
+            fixture.ask("PATCH", PATH, &three),
+            fixture.ask("PATCH", PATH, &four),
+        );
+        let in_force = routing(&fixture).await;
+        fixture = Fixture::with(TWO_MODELS, fixture.directory);
+        assert_eq!(routing(&fixture).await, in_force);
+    }
+}
+
+#[tokio::test]
 async fn a_change_that_cannot_be_saved_is_in_force_and_says_so() {
     let fixture = Fixture::new();
     // As good as a full disk: where the file should be written stands a directory.
