@@ -126,9 +126,10 @@ fn a_demanded_tool_is_called_with_the_required_arguments() {
     let conversation = with_tools(vec![user("hello")]);
     let required = plan_of(&conversation, &ToolChoice::Required, LIMITS);
     assert_eq!(required.calls[0].name, "Read");
+    // As values: whether members keep their order depends on the features of the whole build.
     assert_eq!(
-        required.calls[0].arguments,
-        r#"{"mode":"fast","path":"text"}"#
+        serde_json::from_str::<Value>(&required.calls[0].arguments).unwrap(),
+        json!({"mode": "fast", "path": "text"})
     );
     assert!(required.ends_in_calls);
     let named = ToolChoice::Named("Bash".to_owned());
