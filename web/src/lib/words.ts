@@ -26,6 +26,7 @@ const ends: Record<NonNullable<Request['end']>, string> = {
   client_gone: 'client left',
   timeout: 'no progress',
   shutdown: 'shut down',
+  internal: 'failed in the warden',
 };
 
 /** What a request is doing now; null once it has ended. */
