@@ -9,7 +9,7 @@
 use std::{fmt::Write as _, hint::black_box, path::Path};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use vllm::{Dialect, scan};
+use vllm::{Dialect, Digests, scan};
 
 const BODY_BYTES: usize = 200_000;
 
@@ -124,9 +124,12 @@ fn bodies(c: &mut Criterion) {
     bodies.extend(recorded_body().map(|body| ("recorded", body)));
     for (name, body) in bodies {
         group.throughput(Throughput::Bytes(body.len() as u64));
-        group.bench_function(format!("{name} {} KB", body.len() / 1000), |b| {
-            b.iter(|| scan(Dialect::Messages, black_box(&body)).expect("a valid body"));
-        });
+        for (kind, digests) in [("identity", Digests::Identity), ("prompt", Digests::Prompt)] {
+            group.bench_function(format!("{name} {} KB, {kind}", body.len() / 1000), |b| {
+                let scan = || scan(Dialect::Messages, digests, black_box(&body));
+                b.iter(|| scan().expect("a valid body"));
+            });
+        }
     }
     group.finish();
 }

@@ -5,10 +5,10 @@
 use std::{borrow::Cow, ops::Range};
 
 use super::{
-    BodyError, BodyFacts, MODEL_BYTES_MAX,
+    BodyError, BodyFacts, Digests, MODEL_BYTES_MAX,
     cursor::Cursor,
     digest, metadata_session,
-    prompt::{self, Section, Turns},
+    prompt::{Reader, Section, Turns},
 };
 use crate::Dialect;
 
@@ -35,7 +35,7 @@ struct Found<'a> {
     turns: Turns,
 }
 
-pub(super) fn scan(dialect: Dialect, body: &[u8]) -> Result<BodyFacts<'_>> {
+pub(super) fn scan(dialect: Dialect, digests: Digests, body: &[u8]) -> Result<BodyFacts<'_>> {
     let mut cursor = Cursor::new(body)?;
     if cursor.peek()? != b'{' {
         cursor.skip()?;
@@ -46,15 +46,21 @@ pub(super) fn scan(dialect: Dialect, body: &[u8]) -> Result<BodyFacts<'_>> {
     let mut object = cursor.open()?;
     while let Some(key) = cursor.member(&mut object)? {
         let key = key.decode(KEY_BYTES_MAX).unwrap_or_default();
-        found.member(dialect, &key, &mut cursor)?;
+        found.member(dialect, digests, &key, &mut cursor)?;
     }
     cursor.end()?;
-    found.facts(dialect)
+    found.facts(dialect, digests)
 }
 
 impl<'a> Found<'a> {
     /// Reads one top-level member's value.
-    fn member(&mut self, dialect: Dialect, key: &str, cursor: &mut Cursor<'a>) -> Result<()> {
+    fn member(
+        &mut self,
+        dialect: Dialect,
+        digests: Digests,
+        key: &str,
+        cursor: &mut Cursor<'a>,
+    ) -> Result<()> {
         use Dialect::{ChatCompletions, Completions, Messages, Other, Responses};
         match (key, dialect) {
             ("model", _) => self.model = model(cursor)?,
@@ -67,22 +73,22 @@ impl<'a> Found<'a> {
             ("metadata", _) => self.metadata_session = session_of_metadata(cursor)?,
             ("prompt_cache_key", _) => self.prompt_cache_key = id(cursor)?,
             ("tools", Messages | ChatCompletions | Responses) => {
-                self.tools = prompt::tools(cursor)?;
+                self.tools = Reader::new(cursor, digests).tools()?;
             }
             ("system", Messages) | ("instructions", Responses) => {
-                self.system = prompt::system(cursor)?;
+                self.system = Reader::new(cursor, digests).system()?;
             }
             ("messages", Messages | ChatCompletions) => {
-                self.turns = prompt::turns(cursor, "messages")?;
+                self.turns = Reader::new(cursor, digests).turns("messages")?;
             }
             ("input", Responses) => {
                 self.turns = match cursor.peek()? {
-                    b'"' => prompt::plain(cursor)?,
-                    _ => prompt::turns(cursor, "input")?,
+                    b'"' => Reader::new(cursor, digests).plain()?,
+                    _ => Reader::new(cursor, digests).turns("input")?,
                 };
             }
             ("prompt", Completions) | ("prompt" | "messages" | "input", Other) => {
-                self.turns = prompt::plain(cursor)?;
+                self.turns = Reader::new(cursor, digests).plain()?;
             }
             _ => {
                 cursor.skip()?;
@@ -91,7 +97,7 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    fn facts(self, dialect: Dialect) -> Result<BodyFacts<'a>> {
+    fn facts(self, dialect: Dialect, digests: Digests) -> Result<BodyFacts<'a>> {
         let (model, model_span) = self.model.ok_or(BodyError::MissingModel)?;
         let Self {
             tools,
@@ -120,7 +126,8 @@ impl<'a> Found<'a> {
                 .through_first_assistant
                 .filter(|_| is_chat)
                 .map(|through| digest::chain(head, through)),
-            prompt_hash: digest::chain(head, turns.all.digest),
+            prompt_hash: (digests == Digests::Prompt)
+                .then(|| digest::chain(head, turns.all.digest)),
             messages: turns.all.parts,
         })
     }

@@ -7,9 +7,11 @@
 
 use std::ops::Range;
 
+use simdutf8::compat::from_utf8;
+
 use super::{
     BodyError,
-    text::{Text, escape, quote_or_escape},
+    text::{Text, extent},
 };
 
 /// Objects and lists that may be open at once; bodies of real clients stay under 20.
@@ -35,7 +37,7 @@ type Result<T> = std::result::Result<T, BodyError>;
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self> {
-        let text = std::str::from_utf8(bytes).map_err(|error| BodyError::Json {
+        let text = from_utf8(bytes).map_err(|error| BodyError::Json {
             offset: error.valid_up_to(),
         })?;
         Ok(Self {
@@ -57,6 +59,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next byte that is no whitespace, not consumed.
+    #[inline]
     pub(super) fn peek(&mut self) -> Result<u8> {
         let bytes = self.text.as_bytes();
         while let Some(&byte) = bytes.get(self.pos) {
@@ -77,6 +80,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Enters the object or list that starts here.
+    #[inline]
     pub(super) fn open(&mut self) -> Result<Open> {
         self.descend(1)?;
         self.depth += 1;
@@ -85,6 +89,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next member's key, with the cursor at its value; `None` once the object has closed.
+    #[inline]
     pub(super) fn member(&mut self, open: &mut Open) -> Result<Option<Text<'a>>> {
         Ok(if self.next(open, b'}')? {
             Some(self.key()?)
@@ -94,48 +99,43 @@ impl<'a> Cursor<'a> {
     }
 
     /// Whether another element follows, with the cursor at it; false once the list has closed.
+    #[inline]
     pub(super) fn element(&mut self, open: &mut Open) -> Result<bool> {
         self.next(open, b']')
     }
 
     /// Takes the string that starts here.
+    #[inline]
     pub(super) fn string(&mut self) -> Result<Text<'a>> {
         if self.peek()? != b'"' {
             return Err(self.fault());
         }
-        let bytes = self.text.as_bytes();
         let start = self.pos + 1;
-        let mut at = start;
-        let mut escape_bytes = 0;
-        loop {
-            let Some(found) = quote_or_escape(&bytes[at..]) else {
-                return Err(BodyError::Json {
-                    offset: bytes.len(),
-                });
-            };
-            at += found;
-            if bytes[at] == b'"' {
-                break;
-            }
-            let (written, meant) = escape(&bytes[at..]).ok_or(BodyError::Json { offset: at })?;
-            at += written;
-            escape_bytes += written - meant;
-        }
-        if self.has_control
-            && let Some(bad) = bytes[start..at].iter().position(|b| *b < 0x20)
-        {
-            return Err(BodyError::Json {
-                offset: start + bad,
-            });
-        }
-        self.pos = at + 1;
+        let escape_bytes = self.skip_string()?;
         Ok(Text {
-            raw: &self.text[start..at],
+            raw: &self.text[start..self.pos - 1],
             escape_bytes,
         })
     }
 
+    /// Takes the string whose opening quote is here, and tells how many bytes its escapes take
+    /// beyond what they stand for.
+    #[inline]
+    fn skip_string(&mut self) -> Result<usize> {
+        let start = self.pos + 1;
+        let rest = &self.text.as_bytes()[start..];
+        let json = |at| BodyError::Json { offset: start + at };
+        let (length, escape_bytes) = extent(rest).map_err(json)?;
+        if self.has_control && has_control(&rest[..length]) {
+            let bad = rest.iter().position(|byte| *byte < 0x20);
+            return Err(json(bad.unwrap_or(length)));
+        }
+        self.pos = start + length + 1;
+        Ok(escape_bytes)
+    }
+
     /// Takes `null` if it is next.
+    #[inline]
     pub(super) fn null(&mut self) -> Result<bool> {
         Ok(self.peek()? == b'n' && {
             self.scalar()?;
@@ -174,12 +174,13 @@ impl<'a> Cursor<'a> {
             open = open << 1 | u128::from(object);
             levels += 1;
             if object {
-                self.key()?;
+                self.skip_key()?;
             }
         }
     }
 
     /// After a value: closes what ends here. True once everything opened has closed.
+    #[inline]
     fn close(&mut self, open: &mut u128, levels: &mut u32) -> Result<bool> {
         while *levels > 0 {
             let object = *open & 1 == 1;
@@ -187,7 +188,7 @@ impl<'a> Cursor<'a> {
                 (b',', _) => {
                     self.pos += 1;
                     if object {
-                        self.key()?;
+                        self.skip_key()?;
                     }
                     return Ok(false);
                 }
@@ -202,6 +203,7 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
+    #[inline]
     fn next(&mut self, open: &mut Open, end: u8) -> Result<bool> {
         let byte = self.peek()?;
         if byte == end {
@@ -219,28 +221,46 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
+    #[inline]
     fn key(&mut self) -> Result<Text<'a>> {
         let key = self.string()?;
-        if self.peek()? != b':' {
-            return Err(self.fault());
-        }
-        self.pos += 1;
+        self.expect(b':')?;
         Ok(key)
     }
 
+    #[inline]
+    fn skip_key(&mut self) -> Result<()> {
+        if self.peek()? != b'"' {
+            return Err(self.fault());
+        }
+        self.skip_string()?;
+        self.expect(b':')
+    }
+
+    #[inline]
+    fn expect(&mut self, byte: u8) -> Result<()> {
+        if self.peek()? != byte {
+            return Err(self.fault());
+        }
+        self.pos += 1;
+        Ok(())
+    }
+
+    #[inline]
     fn scalar(&mut self) -> Result<()> {
         let rest = &self.text.as_bytes()[self.pos..];
         let length = match rest.first() {
-            Some(b'"') => return self.string().map(|_| ()),
+            Some(b'"') => return self.skip_string().map(drop),
             Some(b't') if rest.starts_with(b"true") => 4,
             Some(b'f') if rest.starts_with(b"false") => 5,
             Some(b'n') if rest.starts_with(b"null") => 4,
-            _ => number(rest).ok_or(self.fault())?,
+            _ => number(rest).ok_or_else(|| self.fault())?,
         };
         self.pos += length;
         Ok(())
     }
 
+    #[inline]
     fn descend(&self, levels: u32) -> Result<()> {
         if self.depth + levels > DEPTH_MAX {
             return Err(BodyError::TooDeep { offset: self.pos });
@@ -248,6 +268,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    #[cold]
     fn fault(&self) -> BodyError {
         BodyError::Json { offset: self.pos }
     }

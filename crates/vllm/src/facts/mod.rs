@@ -1,14 +1,16 @@
 //! What the gateway needs to know of a request body, found in one pass over its bytes.
 //!
-//! The pass validates the whole body as JSON and builds no document: long strings are skipped at
-//! the speed of `memchr` and hashed where they stand. Bodies name their parts in any order
+//! The pass validates the whole body as JSON and builds no document: long strings are skipped a
+//! block of bytes at a time and hashed where they stand, as far as their digests are wanted. Bodies name their parts in any order
 //! (Claude Code: model, messages, system, tools), while the prompt's order is tools, system,
 //! messages; so each part gets a digest of its own, and the digests are combined at the end. What
 //! a fact is used for is `routing`'s to decide.
 
+mod block;
 mod body;
 mod cursor;
 mod digest;
+
 mod prompt;
 mod session;
 mod splice;
@@ -56,8 +58,8 @@ pub struct BodyFacts<'a> {
     /// plain completions.
     pub first_turn_hash: Option<u64>,
     /// Hash of the whole prompt in prompt order: the fingerprint of the stable prefix that the
-    /// next turn should extend.
-    pub prompt_hash: u64,
+    /// next turn should extend. `None` unless [`Digests::Prompt`] was asked for.
+    pub prompt_hash: Option<u64>,
     /// Messages (or input items) in the prompt; 1 for a prompt that is no list of messages.
     pub messages: u32,
 }
@@ -93,10 +95,20 @@ pub enum BodyError {
     },
 }
 
+/// What of the prompt is hashed. Hashing is the part of the pass that grows with the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Digests {
+    /// Tools, system, and messages through the first one of the assistant's: enough for
+    /// [`BodyFacts::lineage`] and [`BodyFacts::first_turn_hash`].
+    Identity,
+    /// Everything, for [`BodyFacts::prompt_hash`].
+    Prompt,
+}
+
 /// Reads the facts out of a body. Never allocates in proportion to it.
 ///
 /// Of a key that stands twice the last value counts, as in vLLM; an optional key whose value is
 /// null counts as absent.
-pub fn scan(dialect: Dialect, body: &[u8]) -> Result<BodyFacts<'_>, BodyError> {
-    body::scan(dialect, body)
+pub fn scan(dialect: Dialect, digests: Digests, body: &[u8]) -> Result<BodyFacts<'_>, BodyError> {
+    body::scan(dialect, digests, body)
 }

@@ -4,15 +4,16 @@
 //! text block, members in any order, `cache_control` or a null member present or not. The block
 //! that older Claude Code versions put first (`x-anthropic-billing-header: …`, another one on
 //! every request) is left out, as vLLM leaves it out. Every part ends in [`Section::part`]; what
-//! wants each part's digest and size (a prefix chain) hooks in there.
+//! wants each part's digest and size (a prefix chain) hooks in there, under a variant of [`Digests`].
 
-use super::{BodyError, cursor::Cursor, digest, text::Text};
+use super::{BodyError, Digests, cursor::Cursor, digest, text::Text};
 
 type Result<T> = std::result::Result<T, BodyError>;
 
 /// Digest and size of some piece of the prompt.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Piece {
+    /// 0 where it is not wanted.
     digest: u64,
     bytes: u64,
 }
@@ -68,122 +69,269 @@ enum Author {
     Other,
 }
 
-/// The value of `tools`.
-pub(super) fn tools(cursor: &mut Cursor<'_>) -> Result<Section> {
-    let mut section = Section::default();
-    if cursor.peek()? != b'[' {
-        if !cursor.null()? {
-            section.part(opaque(cursor)?);
+/// Reads one top-level part of the prompt.
+#[derive(Debug)]
+pub(super) struct Reader<'c, 'a> {
+    cursor: &'c mut Cursor<'a>,
+    digests: Digests,
+    /// Whether the digest of what comes is wanted.
+    hashing: bool,
+}
+
+impl<'c, 'a> Reader<'c, 'a> {
+    /// A reader of the value that comes next.
+    pub(super) fn new(cursor: &'c mut Cursor<'a>, digests: Digests) -> Self {
+        Self {
+            cursor,
+            digests,
+            hashing: true,
         }
-        return Ok(section);
     }
-    let mut list = cursor.open()?;
-    while cursor.element(&mut list)? {
-        section.part(tool(cursor)?);
-    }
-    Ok(section)
-}
 
-/// The value of `system` or `instructions`.
-pub(super) fn system(cursor: &mut Cursor<'_>) -> Result<Section> {
-    content(cursor, true).map(Option::unwrap_or_default)
-}
+    /// The value of `tools`.
+    pub(super) fn tools(&mut self) -> Result<Section> {
+        let mut section = Section::default();
+        if self.cursor.peek()? != b'[' {
+            if !self.cursor.null()? {
+                section.part(self.opaque()?);
+            }
+            return Ok(section);
+        }
+        let mut list = self.cursor.open()?;
+        while self.cursor.element(&mut list)? {
+            section.part(self.tool()?);
+        }
+        Ok(section)
+    }
 
-/// The value of `messages` or `input`, a list of `key`'s.
-pub(super) fn turns(cursor: &mut Cursor<'_>, key: &'static str) -> Result<Turns> {
-    let wrong = BodyError::WrongType {
-        key,
-        expected: "an array of objects",
-    };
-    let mut turns = Turns::default();
-    if cursor.null()? {
-        return Ok(turns);
+    /// The value of `system` or `instructions`.
+    pub(super) fn system(&mut self) -> Result<Section> {
+        self.content(true).map(Option::unwrap_or_default)
     }
-    if cursor.peek()? != b'[' {
-        return Err(wrong);
-    }
-    let mut list = cursor.open()?;
-    while cursor.element(&mut list)? {
-        if cursor.peek()? != b'{' {
+
+    /// The value of `messages` or `input`, a list of `key`'s.
+    pub(super) fn turns(&mut self, key: &'static str) -> Result<Turns> {
+        let wrong = BodyError::WrongType {
+            key,
+            expected: "an array of objects",
+        };
+        let mut turns = Turns::default();
+        if self.cursor.null()? {
+            return Ok(turns);
+        }
+        if self.cursor.peek()? != b'[' {
             return Err(wrong);
         }
-        let (author, piece) = message(cursor)?;
-        turns.all.part(piece);
-        if author == Author::System && turns.front.parts + 1 == turns.all.parts {
-            turns.front.part(piece);
-        }
-        if author == Author::Assistant && turns.through_first_assistant.is_none() {
-            turns.through_first_assistant = Some(turns.all.digest);
-        }
-    }
-    Ok(turns)
-}
-
-/// A prompt that is no list of messages: a string, or what only the engine understands (token ids).
-pub(super) fn plain(cursor: &mut Cursor<'_>) -> Result<Turns> {
-    let mut turns = Turns::default();
-    if cursor.peek()? == b'"' {
-        turns.all.part(text(&cursor.string()?));
-    } else if !cursor.null()? {
-        turns.all.part(opaque(cursor)?);
-    }
-    Ok(turns)
-}
-
-fn tool(cursor: &mut Cursor<'_>) -> Result<Piece> {
-    if cursor.peek()? != b'{' {
-        return opaque(cursor);
-    }
-    let mut piece = Piece {
-        digest: 0,
-        bytes: 0,
-    };
-    let mut object = cursor.open()?;
-    while let Some(key) = cursor.member(&mut object)? {
-        let value = opaque(cursor)?;
-        if key.raw != "cache_control" {
-            piece.digest = piece
-                .digest
-                .wrapping_add(digest::member(key.raw, value.digest));
-            piece.bytes += key.raw.len() as u64 + value.bytes;
-        }
-    }
-    Ok(piece)
-}
-
-fn message(cursor: &mut Cursor<'_>) -> Result<(Author, Piece)> {
-    let mut author = Author::Other;
-    let mut piece = Piece {
-        digest: 0,
-        bytes: 0,
-    };
-    let mut object = cursor.open()?;
-    while let Some(key) = cursor.member(&mut object)? {
-        let is_string = cursor.peek()? == b'"';
-        let value = match key.raw {
-            "role" | "type" if is_string => {
-                let word = cursor.string()?;
-                author = author_of(key.raw, word.raw).unwrap_or(author);
-                Some(Piece {
-                    digest: digest::of(word.raw),
-                    bytes: 0,
-                })
+        let mut list = self.cursor.open()?;
+        while self.cursor.element(&mut list)? {
+            if self.cursor.peek()? != b'{' {
+                return Err(wrong);
             }
-            // Codex gives equal messages another id in every session.
-            "id" => {
-                cursor.skip()?;
+            let (author, piece) = self.message()?;
+            turns.all.part(piece);
+            if author == Author::System && turns.front.parts + 1 == turns.all.parts {
+                turns.front.part(piece);
+            }
+            if author == Author::Assistant && turns.through_first_assistant.is_none() {
+                turns.through_first_assistant = Some(turns.all.digest);
+                self.hashing = self.digests == Digests::Prompt;
+            }
+        }
+        Ok(turns)
+    }
+
+    /// A prompt that is no list of messages: a string, or what only the engine understands (token ids).
+    pub(super) fn plain(&mut self) -> Result<Turns> {
+        // Such a prompt has neither lineage nor turns.
+        self.hashing = self.digests == Digests::Prompt;
+        let mut turns = Turns::default();
+        if self.cursor.peek()? == b'"' {
+            let string = self.cursor.string()?;
+            turns.all.part(self.text(&string));
+        } else if !self.cursor.null()? {
+            turns.all.part(self.opaque()?);
+        }
+        Ok(turns)
+    }
+
+    fn tool(&mut self) -> Result<Piece> {
+        if self.cursor.peek()? != b'{' {
+            return self.opaque();
+        }
+        let mut piece = Piece::default();
+        let mut object = self.cursor.open()?;
+        while let Some(key) = self.cursor.member(&mut object)? {
+            let value = self.opaque()?;
+            if key.raw != "cache_control" {
+                self.add(&mut piece, &key, value);
+                piece.bytes += key.raw.len() as u64;
+            }
+        }
+        Ok(piece)
+    }
+
+    fn message(&mut self) -> Result<(Author, Piece)> {
+        let mut author = Author::Other;
+        let mut piece = Piece::default();
+        let mut object = self.cursor.open()?;
+        while let Some(key) = self.cursor.member(&mut object)? {
+            let is_string = self.cursor.peek()? == b'"';
+            let value = match key.raw {
+                "role" | "type" if is_string => {
+                    let word = self.cursor.string()?;
+                    author = author_of(key.raw, word.raw).unwrap_or(author);
+                    Some(Piece {
+                        digest: self.digest(word.raw),
+                        bytes: 0,
+                    })
+                }
+                // Codex gives equal messages another id in every session.
+                "id" => {
+                    self.cursor.skip()?;
+                    None
+                }
+                _ => self.member(&key)?,
+            };
+            if let Some(value) = value {
+                self.add(&mut piece, &key, value);
+            }
+        }
+        Ok((author, piece))
+    }
+
+    /// The value of one member of a message or block; `None` where it does not belong to the prompt.
+    fn member(&mut self, key: &Text<'_>) -> Result<Option<Piece>> {
+        if self.cursor.null()? {
+            return Ok(None);
+        }
+        Ok(match key.raw {
+            "content" => self.content(false)?.map(|section| Piece {
+                digest: section.digest,
+                bytes: section.bytes,
+            }),
+            "cache_control" => {
+                self.cursor.skip()?;
                 None
             }
-            _ => member(cursor, &key)?,
-        };
-        if let Some(value) = value {
-            piece.digest = piece
-                .digest
-                .wrapping_add(digest::member(key.raw, value.digest));
-            piece.bytes += value.bytes;
+            _ => {
+                let value = self.opaque()?;
+                let bytes = if is_prompt_text(key.raw) {
+                    value.bytes
+                } else {
+                    0
+                };
+                Some(Piece { bytes, ..value })
+            }
+        })
+    }
+
+    /// The content of a message or of a tool's result; `None` for null.
+    fn content(&mut self, is_system: bool) -> Result<Option<Section>> {
+        let mut section = Section::default();
+        match self.cursor.peek()? {
+            b'"' => {
+                let string = self.cursor.string()?;
+                if !(is_system && is_billing(&string)) {
+                    section.part(self.text(&string));
+                }
+            }
+            b'[' => {
+                let mut list = self.cursor.open()?;
+                while self.cursor.element(&mut list)? {
+                    if let Some(piece) = self.block(is_system)? {
+                        section.part(piece);
+                    }
+                }
+            }
+            b'n' => {
+                self.cursor.null()?;
+                return Ok(None);
+            }
+            _ => section.part(self.opaque()?),
+        }
+        Ok(Some(section))
+    }
+
+    /// One content block; `None` for the billing block among the system's.
+    fn block(&mut self, is_system: bool) -> Result<Option<Piece>> {
+        match self.cursor.peek()? {
+            b'{' => {}
+            b'"' => {
+                let string = self.cursor.string()?;
+                return Ok(Some(self.text(&string)));
+            }
+            _ => return self.opaque().map(Some),
+        }
+        let mut piece = Piece::default();
+        let mut only_text = None;
+        let mut is_plain = true;
+        let mut object = self.cursor.open()?;
+        while let Some(key) = self.cursor.member(&mut object)? {
+            let is_string = self.cursor.peek()? == b'"';
+            let value = match key.raw {
+                "text" if is_string => {
+                    let string = self.cursor.string()?;
+                    if is_system && is_billing(&string) {
+                        while self.cursor.member(&mut object)?.is_some() {
+                            self.cursor.skip()?;
+                        }
+                        return Ok(None);
+                    }
+                    *only_text.insert(self.text(&string))
+                }
+                "type" if is_string => {
+                    let kind = self.cursor.string()?.raw;
+                    is_plain &= matches!(kind, "text" | "input_text" | "output_text");
+                    Piece {
+                        digest: self.digest(kind),
+                        bytes: 0,
+                    }
+                }
+                _ => {
+                    let Some(value) = self.member(&key)? else {
+                        continue;
+                    };
+                    is_plain = false;
+                    value
+                }
+            };
+            self.add(&mut piece, &key, value);
+        }
+        Ok(Some(only_text.filter(|_| is_plain).unwrap_or(piece)))
+    }
+
+    fn text(&self, text: &Text<'_>) -> Piece {
+        Piece {
+            digest: self.digest(text.raw),
+            bytes: text.decoded_len(),
         }
     }
-    Ok((author, piece))
+
+    /// A value whose inside does not matter.
+    fn opaque(&mut self) -> Result<Piece> {
+        if self.cursor.peek()? == b'"' {
+            let string = self.cursor.string()?;
+            return Ok(self.text(&string));
+        }
+        let range = self.cursor.skip()?;
+        Ok(Piece {
+            digest: self.digest(self.cursor.slice(&range)),
+            bytes: range.len() as u64,
+        })
+    }
+
+    /// Adds an object's member to it.
+    fn add(&self, object: &mut Piece, key: &Text<'_>, value: Piece) {
+        if self.hashing {
+            let member = digest::member(key.raw, value.digest);
+            object.digest = object.digest.wrapping_add(member);
+        }
+        object.bytes += value.bytes;
+    }
+
+    fn digest(&self, text: &str) -> u64 {
+        if self.hashing { digest::of(text) } else { 0 }
+    }
 }
 
 /// What a message's `role`, or an item's `type`, tells of its author.
@@ -195,32 +343,6 @@ fn author_of(key: &str, value: &str) -> Option<Author> {
         ("type", _) if value == "reasoning" || value.ends_with("_call") => Some(Author::Assistant),
         _ => None,
     }
-}
-
-/// The value of one member of a message or block; `None` where it does not belong to the prompt.
-fn member(cursor: &mut Cursor<'_>, key: &Text<'_>) -> Result<Option<Piece>> {
-    if cursor.null()? {
-        return Ok(None);
-    }
-    Ok(match key.raw {
-        "content" => content(cursor, false)?.map(|section| Piece {
-            digest: section.digest,
-            bytes: section.bytes,
-        }),
-        "cache_control" => {
-            cursor.skip()?;
-            None
-        }
-        _ => {
-            let value = opaque(cursor)?;
-            let bytes = if is_prompt_text(key.raw) {
-                value.bytes
-            } else {
-                0
-            };
-            Some(Piece { bytes, ..value })
-        }
-    })
 }
 
 /// Whether a member's value becomes prompt text: not what links and signs items, nor image data,
@@ -244,103 +366,6 @@ fn is_prompt_text(key: &str) -> bool {
     )
 }
 
-/// The content of a message or of a tool's result; `None` for null.
-fn content(cursor: &mut Cursor<'_>, is_system: bool) -> Result<Option<Section>> {
-    let mut section = Section::default();
-    match cursor.peek()? {
-        b'"' => {
-            let string = cursor.string()?;
-            if !(is_system && is_billing(&string)) {
-                section.part(text(&string));
-            }
-        }
-        b'[' => {
-            let mut list = cursor.open()?;
-            while cursor.element(&mut list)? {
-                if let Some(piece) = block(cursor, is_system)? {
-                    section.part(piece);
-                }
-            }
-        }
-        b'n' => {
-            cursor.null()?;
-            return Ok(None);
-        }
-        _ => section.part(opaque(cursor)?),
-    }
-    Ok(Some(section))
-}
-
-/// One content block; `None` for the billing block among the system's.
-fn block(cursor: &mut Cursor<'_>, is_system: bool) -> Result<Option<Piece>> {
-    match cursor.peek()? {
-        b'{' => {}
-        b'"' => return Ok(Some(text(&cursor.string()?))),
-        _ => return opaque(cursor).map(Some),
-    }
-    let mut piece = Piece {
-        digest: 0,
-        bytes: 0,
-    };
-    let mut only_text = None;
-    let mut is_plain = true;
-    let mut object = cursor.open()?;
-    while let Some(key) = cursor.member(&mut object)? {
-        let is_string = cursor.peek()? == b'"';
-        let value = match key.raw {
-            "text" if is_string => {
-                let string = cursor.string()?;
-                if is_system && is_billing(&string) {
-                    while cursor.member(&mut object)?.is_some() {
-                        cursor.skip()?;
-                    }
-                    return Ok(None);
-                }
-                *only_text.insert(text(&string))
-            }
-            "type" if is_string => {
-                let kind = cursor.string()?.raw;
-                is_plain &= matches!(kind, "text" | "input_text" | "output_text");
-                Piece {
-                    digest: digest::of(kind),
-                    bytes: 0,
-                }
-            }
-            _ => {
-                let Some(value) = member(cursor, &key)? else {
-                    continue;
-                };
-                is_plain = false;
-                value
-            }
-        };
-        piece.digest = piece
-            .digest
-            .wrapping_add(digest::member(key.raw, value.digest));
-        piece.bytes += value.bytes;
-    }
-    Ok(Some(only_text.filter(|_| is_plain).unwrap_or(piece)))
-}
-
 fn is_billing(text: &Text<'_>) -> bool {
     text.raw.starts_with("x-anthropic-billing-header:")
-}
-
-fn text(text: &Text<'_>) -> Piece {
-    Piece {
-        digest: digest::of(text.raw),
-        bytes: text.decoded_len(),
-    }
-}
-
-/// A value whose inside does not matter.
-fn opaque(cursor: &mut Cursor<'_>) -> Result<Piece> {
-    if cursor.peek()? == b'"' {
-        return cursor.string().map(|string| text(&string));
-    }
-    let range = cursor.skip()?;
-    Ok(Piece {
-        digest: digest::of(cursor.slice(&range)),
-        bytes: range.len() as u64,
-    })
 }

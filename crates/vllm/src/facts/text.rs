@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr2;
+use super::block::{self, Block, Escapes};
 
 /// A string as it stands in the text, without its quotes.
 #[derive(Debug, Clone, Copy)]
@@ -35,24 +35,47 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Where the first quote or backslash stands. Keys and short words end within eight bytes, which one
-/// integer holds; a call of `memchr2` pays off beyond.
-pub(super) fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
-    const LOW: u64 = u64::from_ne_bytes([0x01; 8]);
-    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    // The high bit of every byte that equals the needle; a byte after the first match may be wrong.
-    let matches = |word: u64, needle: u8| {
-        let zeroed = word ^ (LOW * u64::from(needle));
-        zeroed.wrapping_sub(LOW) & !zeroed & HIGH
-    };
-    if let Some(word) = bytes.first_chunk() {
-        let word = u64::from_le_bytes(*word);
-        let found = matches(word, b'"') | matches(word, b'\\');
-        if found != 0 {
-            return Some(found.trailing_zeros() as usize / 8);
-        }
+/// Where the string that starts here ends, at its closing quote, and how many bytes its escapes take
+/// beyond what they stand for; the error is the offset of what is wrong with it.
+#[inline]
+pub(super) fn extent(bytes: &[u8]) -> Result<(usize, usize), usize> {
+    // Keys and short words end in their first bytes.
+    match bytes.first_chunk().and_then(block::short_string) {
+        Some(length) => Ok((length, 0)),
+        None => extent_by_blocks(bytes),
     }
-    memchr2(b'"', b'\\', bytes)
+}
+
+fn extent_by_blocks(bytes: &[u8]) -> Result<(usize, usize), usize> {
+    let mut at = 0;
+    let mut escape_bytes = 0;
+    while at < bytes.len() {
+        let block = Block::of(&bytes[at..]);
+        let Escapes {
+            backslashes,
+            escaped,
+            is_torn,
+        } = block.escapes();
+        let quotes = block.find([b'"']);
+        let end = quotes & !escaped;
+        let escaped = escaped & end.wrapping_sub(1) & !end;
+        if escaped != 0 {
+            escape_bytes += escaped.count_ones() as usize;
+            let mut others = escaped & !(quotes | backslashes | block.find(*b"nt"));
+            while others != 0 {
+                let start = at + others.trailing_zeros() as usize - 1;
+                let (written, meant) = escape(&bytes[start..]).ok_or(start)?;
+                escape_bytes += written - meant - 1;
+                others &= others - 1;
+            }
+        }
+        if end != 0 {
+            return Ok((at + end.trailing_zeros() as usize, escape_bytes));
+        }
+        // The next block begins with the escape that this one's last byte begins.
+        at += block::BYTES - usize::from(is_torn);
+    }
+    Err(bytes.len())
 }
 
 /// Length of the escape at the start of `bytes`, and of what it stands for in UTF-8. A surrogate

@@ -12,7 +12,7 @@ use std::{
 };
 
 use serde_json::Value;
-use vllm::{BodyFacts, Dialect, HeaderIds, scan};
+use vllm::{BodyFacts, Dialect, Digests, HeaderIds, scan};
 
 /// One recorded request, its body as the client sent it.
 #[derive(Debug)]
@@ -42,7 +42,8 @@ impl Recorded {
     }
 
     pub(crate) fn facts(&self) -> BodyFacts<'_> {
-        scan(self.dialect().expect("a request with a prompt"), &self.body)
+        let dialect = self.dialect().expect("a request with a prompt");
+        scan(dialect, Digests::Prompt, &self.body)
             .unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use vllm::{BodyFacts, HeaderClass, scan};
+use vllm::{BodyFacts, Digests, HeaderClass, scan};
 
 use crate::recorded::{Recorded, prompts};
 
@@ -162,7 +162,7 @@ fn every_turn_extends_the_one_before() {
 }
 
 /// What the prompt hash would be, had the client sent only so many of the messages.
-fn prompt_hash_of_first(request: &Recorded, messages: usize) -> u64 {
+fn prompt_hash_of_first(request: &Recorded, messages: usize) -> Option<u64> {
     let mut body: Value = serde_json::from_slice(&request.body).unwrap();
     for key in ["messages", "input"] {
         if let Some(list) = body.get_mut(key).and_then(Value::as_array_mut) {
@@ -170,7 +170,8 @@ fn prompt_hash_of_first(request: &Recorded, messages: usize) -> u64 {
         }
     }
     let body = serde_json::to_vec(&body).unwrap();
-    scan(request.dialect().unwrap(), &body).unwrap().prompt_hash
+    let facts = scan(request.dialect().unwrap(), Digests::Prompt, &body);
+    facts.unwrap().prompt_hash
 }
 
 #[test]

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, request::Parts, uri::PathAndQuery};
 use hyper::body::Incoming;
 use routing::{Identity, OwnerId};
-use vllm::{BodyFacts, Dialect};
+use vllm::{BodyFacts, Dialect, Digests};
 
 use super::{
     Gateway,
@@ -51,7 +51,7 @@ impl Call {
         };
         let body =
             inbound::read(&parts.headers, incoming, &gateway.limits, &gateway.budget).await?;
-        let facts = vllm::scan(dialect, &body.bytes)?;
+        let facts = vllm::scan(dialect, Digests::Identity, &body.bytes)?;
         let Some((model, name)) = gateway.model(&facts.model) else {
             return Err(gateway.unknown_model(&facts.model));
         };

@@ -4,8 +4,13 @@ mod differential;
 mod extract;
 mod prompt;
 
-use super::{BodyError, BodyFacts, scan};
+use super::{BodyError, BodyFacts, Digests};
 use crate::Dialect;
+
+/// The scan with all digests.
+fn scan(dialect: Dialect, body: &[u8]) -> Result<BodyFacts<'_>, BodyError> {
+    super::scan(dialect, Digests::Prompt, body)
+}
 
 /// Facts of a body that must be good.
 fn facts(dialect: Dialect, body: &str) -> BodyFacts<'_> {

@@ -7,7 +7,7 @@ const BILLING: &str =
     r#"{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1; cch=9a3e5;"}"#;
 
 /// A body's members after `model`, which does not count.
-fn of(dialect: Dialect, members: &str) -> (u64, Option<u64>, u64, u64, u64, u32) {
+fn of(dialect: Dialect, members: &str) -> (u64, Option<u64>, Option<u64>, u64, u64, u32) {
     let body = format!(r#"{{"model":"m",{members}}}"#);
     let f = facts(dialect, &body);
     (
