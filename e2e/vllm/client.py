@@ -34,10 +34,14 @@ class Stream:
 
     def events(self):
         """Raises http.client.IncompleteRead where the stream breaks off."""
-        while line := self._response.readline():
-            text = line.decode().strip()
-            if text.startswith("data: ") and text != "data: [DONE]":
-                yield json.loads(text.removeprefix("data: "))
+        rest = b""
+        # Not readline(): it takes a connection that breaks between chunks for the end.
+        while data := self._response.read1(1 << 16):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                text = line.decode().strip()
+                if text.startswith("data: ") and text != "data: [DONE]":
+                    yield json.loads(text.removeprefix("data: "))
         self.close()
 
     def close(self):

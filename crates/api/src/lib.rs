@@ -10,6 +10,7 @@ mod conversations;
 mod engines;
 mod error;
 mod events;
+mod gpus;
 mod models;
 mod openapi;
 mod requests;
@@ -19,6 +20,7 @@ pub use conversations::{Conversation, Conversations, MoveConversation};
 pub use engines::{LogLine, Logs, Reloaded};
 pub use error::{Error, ErrorDetail};
 pub use events::{Changed, Hello};
+pub use gpus::{Gpu, GpuReplica, Gpus};
 pub use models::{
     AutoWord, Engine, EngineCounters, EngineKind, Leases, LeasesMode, Model, ModelState, Models,
     PatchRouting, Replica, ReplicaState, Routing, SetThreshold, SpillThreshold, ThresholdSource,

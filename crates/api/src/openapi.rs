@@ -5,8 +5,8 @@
 use utoipa::OpenApi;
 
 use crate::{
-    Changed, Conversation, Conversations, Error, Hello, Logs, Model, Models, MoveConversation,
-    PatchRouting, Reloaded, Requests, Routing, Stats,
+    Changed, Conversation, Conversations, Error, Gpus, Hello, Logs, Model, Models,
+    MoveConversation, PatchRouting, Reloaded, Requests, Routing, Stats,
 };
 
 #[derive(OpenApi)]
@@ -30,6 +30,7 @@ use crate::{
         drain_model,
         get_logs,
         reload,
+        get_gpus,
         get_stats,
         list_requests,
         list_conversations,
@@ -176,6 +177,10 @@ fn get_logs() {}
     responses((status = 200, body = Reloaded), (status = 400, body = Error), (status = 403, body = Error))
 )]
 fn reload() {}
+
+/// The machine's cards, and the replicas on them.
+#[utoipa::path(get, path = "/api/v1/gpus", responses((status = 200, body = Gpus)))]
+fn get_gpus() {}
 
 /// Tokens, requests and time to first byte over the last hour at most.
 #[utoipa::path(

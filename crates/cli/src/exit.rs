@@ -13,7 +13,7 @@ pub(crate) enum Exit {
     Usage = 2,
     /// The warden cannot be reached.
     Unreachable = 3,
-    /// It answered, but something is out (`status`).
+    /// It answered, but something is out (`status`, `doctor`).
     Degraded = 4,
 }
 

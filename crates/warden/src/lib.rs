@@ -5,9 +5,11 @@
 pub mod clock;
 pub mod commands;
 pub mod config;
+pub mod doctor;
 pub mod fetch;
 pub mod fleet;
 pub mod gateway;
+pub mod gpus;
 mod open_files;
 pub mod operators;
 pub mod persist;

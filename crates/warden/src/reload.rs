@@ -81,6 +81,12 @@ impl Reloader {
         }
     }
 
+    /// The configuration in force.
+    pub fn current(&self) -> Config {
+        let current = self.current.lock();
+        current.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Reads the file again and takes over what changed. Blocks on the disk; must be called within
     /// the runtime.
     pub fn reload(&self) -> Result<Reloaded, ReloadError> {

@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod claude;
+mod doctor;
 mod engine;
 mod logs;
 mod reload;
@@ -18,6 +19,7 @@ use crate::exit::{Exit, Failure};
 pub(crate) enum Command {
     Serve(serve::Serve),
     Check(check::Check),
+    Doctor(doctor::Doctor),
     Status(status::Status),
     Claude(claude::Claude),
     Logs(logs::Logs),
@@ -34,6 +36,7 @@ impl Command {
         match self {
             Self::Serve(command) => command.run(),
             Self::Check(command) => command.run(),
+            Self::Doctor(command) => command.run(),
             Self::Status(command) => command.run(),
             Self::Claude(command) => command.run(),
             Self::Logs(command) => command.run(),

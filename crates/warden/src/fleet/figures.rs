@@ -12,24 +12,22 @@ pub struct Figures {
     pub latest: EngineMetrics,
     prompt_tokens: Since,
     prompt_tokens_cached: Since,
+    generation_tokens: Since,
 }
 
 impl Figures {
     /// Takes note of a scrape. True where the counters say that this is another process than
     /// before: a counter that went down.
     pub(super) fn scraped(&mut self, at: Time, metrics: EngineMetrics) -> bool {
-        let fell = |before: Option<f64>, now: Option<f64>| {
-            before.zip(now).is_some_and(|(before, now)| now < before)
-        };
-        let before = &self.latest;
-        let restarted = fell(before.prompt_tokens, metrics.prompt_tokens)
-            || fell(before.generation_tokens, metrics.generation_tokens);
-        self.prompt_tokens.update(metrics.prompt_tokens);
+        let fell = [
+            self.prompt_tokens.update(metrics.prompt_tokens),
+            self.generation_tokens.update(metrics.generation_tokens),
+        ];
         self.prompt_tokens_cached
             .update(metrics.prompt_tokens_cached);
         self.scraped = Some(at);
         self.latest = metrics;
-        restarted
+        fell.contains(&true)
     }
 
     /// What the router is told; `None` where the engine does not report its queue.
@@ -61,16 +59,20 @@ struct Since {
 }
 
 impl Since {
-    fn update(&mut self, now: Option<f64>) {
+    /// True where it fell. What a scrape leaves out is compared with the next that has it: with
+    /// several API servers vLLM shows no start time, and a new process begins without samples.
+    fn update(&mut self, now: Option<f64>) -> bool {
         let Some(now) = now else {
-            return;
+            return false;
         };
-        self.grown += match self.last {
+        let last = self.last.replace(now);
+        let fell = last.is_some_and(|last| now < last);
+        self.grown += match last {
             None => 0.0,
-            Some(last) if now < last => now,
+            Some(_) if fell => now,
             Some(last) => now - last,
         };
-        self.last = Some(now);
+        fell
     }
 
     fn total(&self) -> Option<f64> {

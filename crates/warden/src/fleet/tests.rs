@@ -45,6 +45,11 @@ fn the_hit_rate_counts_from_the_first_scrape_and_over_restarts() {
         "a counter fell"
     );
     assert_eq!(figures.hit_rate(), Some(0.25));
+    assert!(!figures.scraped(Time(4), EngineMetrics::default()));
+    assert!(
+        figures.scraped(Time(5), metrics(60.0, Some(0.0))),
+        "a counter was gone, and came back lower"
+    );
     let mut silent = Figures::default();
     silent.scraped(Time(1), metrics(1.0, None));
     silent.scraped(Time(2), metrics(9.0, None));

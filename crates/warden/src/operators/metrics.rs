@@ -44,6 +44,7 @@ fn text(operators: &Operators) -> String {
         out.histogram("lm_warden_queue_seconds", model, &totals.queue);
     }
     replicas(&mut out, operators);
+    gpus(&mut out, operators);
     out.0
 }
 
@@ -124,6 +125,59 @@ fn replicas(out: &mut Exposition, operators: &Operators) {
         "1 where the replica answers.",
         &|view, answered| u32::from(view.up && answered),
     );
+}
+
+fn gpus(out: &mut Exposition, operators: &Operators) {
+    let view = super::gpus::view(operators.gpus.last(), &operators.reloader.current());
+    let mut gauge = |name: &str, help: &str, figure: &dyn Fn(&api::Gpu) -> Option<f64>| {
+        let figures = view.gpus.iter().filter_map(|gpu| Some((gpu, figure(gpu)?)));
+        let figures: Vec<_> = figures.collect();
+        if figures.is_empty() {
+            return; // no card tells it
+        }
+        out.family(name, "gauge", help);
+        for (gpu, figure) in figures {
+            let (number, replicas) = (gpu.gpu.to_string(), on(gpu));
+            let name_of = gpu.name.as_deref().unwrap_or("-");
+            let labels = [
+                ("gpu", number.as_str()),
+                ("name", name_of),
+                ("replicas", &replicas),
+            ];
+            out.sample(name, &labels, figure);
+        }
+    };
+    let whole = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64);
+    gauge("lm_warden_gpu_memory_bytes", "Memory of a card.", &|gpu| {
+        whole(gpu.memory_bytes)
+    });
+    gauge(
+        "lm_warden_gpu_memory_used_bytes",
+        "Memory in use on a card.",
+        &|gpu| whole(gpu.memory_used_bytes),
+    );
+    gauge(
+        "lm_warden_gpu_utilisation",
+        "Share of the time in which a card computed.",
+        &|gpu| gpu.utilisation,
+    );
+    gauge(
+        "lm_warden_gpu_temperature_celsius",
+        "Temperature of a card.",
+        &|gpu| gpu.temperature_c,
+    );
+    gauge("lm_warden_gpu_power_watts", "Power of a card.", &|gpu| {
+        gpu.power_w
+    });
+}
+
+/// The replicas on a card, such as `model/0`.
+fn on(gpu: &api::Gpu) -> String {
+    let replicas = gpu.replicas.iter();
+    let names: Vec<String> = replicas
+        .map(|there| format!("{}/{}", there.model, there.replica))
+        .collect();
+    names.join(",")
 }
 
 /// Prometheus' text format.

@@ -7,6 +7,7 @@ mod engines;
 mod error;
 mod events;
 mod extract;
+mod gpus;
 mod guard;
 mod metrics;
 mod models;
@@ -27,7 +28,9 @@ use axum::{
 };
 
 pub use self::overrides::{Overrides, OverridesError};
-use crate::{fleet::Fleet, reload::Reloader, supervisor::Supervisor, telemetry::Telemetry};
+use crate::{
+    fleet::Fleet, gpus::Gpus, reload::Reloader, supervisor::Supervisor, telemetry::Telemetry,
+};
 
 /// Largest body of an operator's request.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -45,6 +48,8 @@ pub struct Operators {
     pub supervisor: Arc<Supervisor>,
     /// Reads the configuration again.
     pub reloader: Arc<Reloader>,
+    /// The machine's cards.
+    pub gpus: Arc<Gpus>,
 }
 
 /// The service that answers operators.
@@ -59,6 +64,7 @@ pub fn service(operators: Operators) -> Router {
         .route("/models/{name}/drain", post(engines::drain))
         .route("/models/{name}/logs", get(engines::logs))
         .route("/reload", post(engines::reload))
+        .route("/gpus", get(gpus::get))
         .route(
             "/models/{name}/replicas/{replica}/drain",
             post(routing::drain),

@@ -16,6 +16,7 @@ use crate::{
     fetch::path_segment,
     fleet::{self, Fleet, Simulator, Watch},
     gateway::{Fallback, Gateway, Limits, Server},
+    gpus::Gpus,
     open_files,
     operators::{self, Operators, Overrides, OverridesError},
     persist::{DataDir, DataDirError, HomesWriter},
@@ -95,12 +96,14 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
         Arc::clone(&supervisor),
         Arc::clone(&overrides),
     ));
+    let gpus = Arc::new(Gpus::default());
     let operators = operators::service(Operators {
         fleet: Arc::clone(&fleet),
         telemetry: Arc::clone(&telemetry),
         overrides,
         supervisor: Arc::clone(&supervisor),
         reloader: Arc::clone(&reloader),
+        gpus: Arc::clone(&gpus),
     });
     let limits = Limits {
         connections_max: connections_max(),
@@ -118,7 +121,8 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     .map_err(|cause| system("random numbers")(io::Error::other(cause)))?;
 
     supervisor.settled().await;
-    let watchers = watch(&config, &fleet, &telemetry, &program).await;
+    let mut watchers = watch(&config, &fleet, &telemetry, &program).await;
+    watchers.spawn(gpus.watch());
     let (server, handle) = Server::new(Arc::new(gateway));
     eprint!("{}", banner(address, &config));
     let mut listening = tokio::spawn(server.run(listener));

@@ -116,6 +116,7 @@ impl Fixture {
             overrides,
             supervisor,
             reloader,
+            gpus: Arc::default(),
         });
         Self {
             fleet,
