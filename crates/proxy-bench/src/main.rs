@@ -13,6 +13,7 @@ mod process;
 mod report;
 mod target;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -33,12 +34,28 @@ struct Args {
 enum Command {
     /// Starts all proxies before one mock engine and measures them in turn.
     Run(RunArgs),
+    /// Sends requests to one address as fast as it answers, e.g. to profile it.
+    Load(LoadArgs),
     /// The mock engine alone: answers as vLLM does, computing nothing.
     Mock {
         /// How many ports to listen on; they are printed, one a line.
         #[arg(long, default_value_t = 4)]
         ports: usize,
     },
+}
+
+#[derive(clap::Args)]
+struct LoadArgs {
+    address: SocketAddr,
+    #[arg(long, default_value_t = 200_000)]
+    body_bytes: usize,
+    /// Asks for streams of 256 events.
+    #[arg(long)]
+    stream: bool,
+    #[arg(long, default_value_t = 5_000)]
+    requests: usize,
+    #[arg(long, default_value_t = 200)]
+    sessions: usize,
 }
 
 #[derive(clap::Args)]
@@ -67,6 +84,10 @@ struct RunArgs {
 async fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Run(args) => run(&args).await,
+        Command::Load(args) => {
+            let body = body::messages(args.body_bytes, args.stream);
+            measure::closed_loop(args.address, &body, args.requests, args.sessions).await
+        }
         Command::Mock { ports } => mock::serve(ports).await,
     }
 }

@@ -3,7 +3,7 @@
 //! CPU: a block of requests for one target after the other, round after round. TTFB: one schedule in
 //! which every tick belongs to the next target, so that all see the same machine; each gets 20
 //! requests a second, as a house full of agents would send. Memory: a request of each of many
-//! sessions, twice; growth in the second pass is no table but a leak.
+//! sessions, several times over; what still grows after the first pass is no table but a leak.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ const CONNECTIONS: usize = 8;
 /// Sessions that the CPU and TTFB measurements rotate through.
 const SESSIONS: usize = 200;
 const RATE_PER_S: u32 = 20;
+/// Requests of each session in the memory measurement.
+const PASSES: usize = 5;
 
 /// How much to measure.
 pub(crate) struct Plan {
@@ -52,14 +54,13 @@ pub(crate) struct Cell {
     pub(crate) ttfb_samples: usize,
 }
 
-/// A proxy's resident memory before any session, after the first request of each, after the second.
+/// A proxy's resident memory before any session, and after each pass over all of them.
 #[derive(Serialize)]
 pub(crate) struct Memory {
     pub(crate) target: &'static str,
     pub(crate) sessions: usize,
     pub(crate) rss_bytes_before: u64,
-    pub(crate) rss_bytes_after_first: u64,
-    pub(crate) rss_bytes_after_second: u64,
+    pub(crate) rss_bytes_after_pass: Vec<u64>,
 }
 
 struct Shape {
@@ -140,7 +141,7 @@ async fn cpu(
 }
 
 /// Sends `requests` over a few connections, each the next as soon as it has its reply.
-async fn closed_loop(
+pub(crate) async fn closed_loop(
     address: SocketAddr,
     body: &Bytes,
     requests: usize,
@@ -231,17 +232,17 @@ async fn memory(plan: &Plan, targets: &[Target]) -> anyhow::Result<Vec<Memory>> 
         eprintln!("memory: {} sessions through {}", plan.sessions, target.name);
         // Buffers and pools reach their size before the first reading.
         closed_loop(target.address, &body, 2_000, 1).await?;
-        let mut rss_bytes = [process.rss_bytes()?, 0, 0];
-        for pass in [1, 2] {
+        let rss_bytes_before = process.rss_bytes()?;
+        let mut rss_bytes_after_pass = Vec::new();
+        for _ in 0..PASSES {
             closed_loop(target.address, &body, plan.sessions, plan.sessions).await?;
-            rss_bytes[pass] = process.rss_bytes()?;
+            rss_bytes_after_pass.push(process.rss_bytes()?);
         }
         results.push(Memory {
             target: target.name,
             sessions: plan.sessions,
-            rss_bytes_before: rss_bytes[0],
-            rss_bytes_after_first: rss_bytes[1],
-            rss_bytes_after_second: rss_bytes[2],
+            rss_bytes_before,
+            rss_bytes_after_pass,
         });
     }
     Ok(results)

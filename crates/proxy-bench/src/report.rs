@@ -45,15 +45,24 @@ pub(crate) fn table(results: &Results) -> String {
 
 fn memory_line(memory: &Memory) -> String {
     let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
-    let grown = memory.rss_bytes_after_first as f64 - memory.rss_bytes_before as f64;
+    let passes: Vec<String> = memory
+        .rss_bytes_after_pass
+        .iter()
+        .map(|&bytes| format!("{:.1}", mib(bytes)))
+        .collect();
+    let first = memory
+        .rss_bytes_after_pass
+        .first()
+        .copied()
+        .unwrap_or_default();
+    let grown = first.saturating_sub(memory.rss_bytes_before);
     format!(
-        "{:<10} memory: {:.1} MiB; after {} sessions {:.1} MiB ({:.2} KB each); after one more request of each {:.1} MiB",
+        "{:<10} memory: {:.1} MiB; with {} sessions {:.2} KB more each; after each pass over them: {} MiB",
         memory.target,
         mib(memory.rss_bytes_before),
         memory.sessions,
-        mib(memory.rss_bytes_after_first),
-        grown / 1_000.0 / memory.sessions as f64,
-        mib(memory.rss_bytes_after_second),
+        grown as f64 / 1_000.0 / memory.sessions as f64,
+        passes.join(", "),
     )
 }
 
