@@ -2,6 +2,7 @@
 // Helpers of tests may unwrap as tests do.
 #![allow(clippy::unwrap_used)]
 
+mod bench;
 mod clients;
 mod configuration;
 mod crate_graph;

@@ -1,0 +1,396 @@
+//! `lm-warden bench` against running servers, and beside the simulator.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpListener,
+    path::Path,
+    process::{Output, Stdio},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+
+use crate::support::{Url, Warden, binary, run, stderr, stdout, until};
+
+/// Short sessions, for tests that look at something else than the cache.
+const SMALL: [&str; 10] = [
+    "--shared-tokens",
+    "64",
+    "--first-tokens",
+    "200",
+    "--turns",
+    "2",
+    "--turn-tokens",
+    "32",
+    "--max-tokens",
+    "16",
+];
+
+fn bench(arguments: &[&str]) -> Output {
+    run(&[&["bench"], arguments].concat())
+}
+
+fn results(file: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
+}
+
+/// The figure of a policy's only cell.
+fn figure(results: &Value, policy: &str, name: &str) -> Option<f64> {
+    let cells = results["cells"].as_array().unwrap();
+    let cell = cells.iter().find(|cell| cell["policy"] == policy).unwrap();
+    cell[name].as_f64()
+}
+
+fn config(speed: f64) -> String {
+    format!(
+        "[[models]]\nname = \"demo\"\n[models.engine]\nkind = \"simulated\"\n\
+         data_parallel_size = 4\nprofile = \"rtx-a4000-qwen3-4b\"\nspeed = {speed:?}\n"
+    )
+}
+
+/// The published workload at four sessions, once in real time over HTTP (60 times as fast as the
+/// cards were) and once in the simulator, caches and prompts treated alike.
+#[test]
+fn what_is_measured_is_what_is_simulated() {
+    let directory = tempfile::tempdir().unwrap();
+    let warden = Warden::with(directory.path(), &config(60.0)).ready();
+    let [json, html, simulated] =
+        ["b.json", "r.html", "s.json"].map(|name| directory.path().join(name));
+    let path = |file: &Path| file.to_str().unwrap().to_owned();
+    let output = bench(&[
+        "ab",
+        "--url",
+        &warden.url.0,
+        "--model=demo",
+        "--sessions=4",
+        "--stage=8s",
+        "--same-seed",
+        "--json",
+        &path(&json),
+        "--html",
+        &path(&html),
+        "--no-simulation",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("balanced → affinity"));
+    let output = run(&[
+        "simulate",
+        "run",
+        "--workload=published",
+        "--policies=balanced,affinity",
+        "--sessions=4",
+        "--stage=480s",
+        "--seeds=3",
+        "--json",
+        &path(&simulated),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+
+    let (measured, simulated) = (results(&json), results(&simulated));
+    let both = |policy, name| {
+        [&measured, &simulated].map(|results| figure(results, policy, name).unwrap())
+    };
+    for name in [
+        "prefix_hit_percent",
+        "prefix_hit_percent_vllm",
+        "own_hit_percent",
+        "stayed_percent",
+    ] {
+        let [real, virtual_time] = both("affinity", name);
+        let text = format!("{name}: measured {real}, simulated {virtual_time}");
+        assert!((real - virtual_time).abs() <= 3.0, "{text}");
+    }
+    // Where the engine's balancer chooses, chance decides; that it loses is no chance.
+    for (off, on) in both("balanced", "own_hit_percent")
+        .into_iter()
+        .zip(both("affinity", "own_hit_percent"))
+    {
+        assert!(off + 20.0 < on, "off {off}, on {on}");
+    }
+    for policy in ["balanced", "affinity"] {
+        let count = |name| figure(&measured, policy, name).unwrap();
+        assert!(count("requests_client") > 20.0);
+        assert!((count("requests_client") - count("requests_warden")).abs() < 0.5);
+        assert!(count("failed") + count("censored") < 0.5);
+    }
+    assert!(
+        measured["settings"]["warnings"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        std::fs::read_to_string(html)
+            .unwrap()
+            .contains("\"published\"")
+    );
+}
+
+#[test]
+fn the_routing_is_put_back_after_ctrl_c_and_nothing_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let warden = Warden::start(directory.path());
+    let json = directory.path().join("b.json");
+    let affinity = || warden.url.get("/api/v1/models")["models"][0]["routing"]["affinity"].clone();
+    assert_eq!(affinity(), true);
+    let mut child = binary()
+        .args(["bench", "ab", "--url", &warden.url.0, "--model=demo"])
+        .args(["--sessions=1", "--stage=10m", "--json"])
+        .arg(&json)
+        .args(SMALL)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("affinity off", || (affinity() == false).then_some(()));
+    kill(
+        Pid::from_raw(i32::try_from(child.id()).unwrap()),
+        Signal::SIGINT,
+    )
+    .unwrap();
+    let status = until("its end", || child.try_wait().unwrap());
+    let mut told = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut told)
+        .unwrap();
+    assert_eq!(status.code(), Some(1), "{told}");
+    assert!(told.contains("interrupted; nothing was written"), "{told}");
+    assert_eq!(affinity(), true);
+    assert!(!json.exists());
+}
+
+#[test]
+fn sessions_arrive_on_their_own_and_traces_are_replayed() {
+    let directory = tempfile::tempdir().unwrap();
+    let warden = Warden::start(directory.path());
+    let (json, trace) = (
+        directory.path().join("b.json"),
+        directory.path().join("t.csv"),
+    );
+    let heading = "trace,req,t,in,out,cached_ideal,think_time,api_time\n";
+    let rows = "a,0,0,300,9,0,0,1\na,1,5,420,9,300,50,1\na,2,9,200,9,100,50,1\nb,0,0,64,9,0,0,1\n";
+    std::fs::write(&trace, [heading, rows].concat()).unwrap();
+    let trace = format!("--trace={}", trace.display());
+    let replay = ["--sessions=2", "--time-scale=0.001", &trace];
+    let arrivals = [&["--rate=36000"][..], &SMALL].concat();
+    for (workload, options) in [("rate", &arrivals[..]), ("trace", &replay)] {
+        let common = ["ab", "--url", &warden.url.0, "--model=demo", "--order=on"];
+        let output = ["--stage=2s", "--json", json.to_str().unwrap()];
+        let output = bench(&[&common, options, &output].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let results = results(&json);
+        assert_eq!(results["cells"][0]["workload"], workload);
+        let figure = |name| figure(&results, "affinity", name).unwrap();
+        assert!(figure("requests_client") > 3.0, "{workload}");
+        assert!(figure("failed") < 0.5, "{results}");
+        assert!((figure("stayed_percent") - 100.0).abs() < 0.1, "{workload}");
+    }
+}
+
+#[test]
+fn one_arm_runs_against_a_server_that_is_no_warden() {
+    let directory = tempfile::tempdir().unwrap();
+    let warden = Warden::start(directory.path());
+    let engine = warden.engine();
+    let json = directory.path().join("b.json");
+    for api in ["messages", "chat"] {
+        let options = ["run", "--url", &engine.0, "--model=demo", "--api", api];
+        let output = [
+            "--sessions=2",
+            "--stage=1s",
+            "--json",
+            json.to_str().unwrap(),
+        ];
+        let output = bench(&[&options[..], &SMALL, &output].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let results = results(&json);
+        let figure = |name| figure(&results, "direct", name);
+        assert!(figure("turns_per_s").unwrap() > 1.0);
+        assert!(figure("prefix_hit_percent").unwrap() > 10.0);
+        assert_eq!(
+            (figure("stayed_percent"), figure("replicas_busy")),
+            (None, None)
+        );
+    }
+    let output = bench(&["ab", "--url", &engine.0, "--model=demo"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        stderr(&output).contains("is no warden"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn what_a_stage_cuts_is_told_and_is_no_turn() {
+    let directory = tempfile::tempdir().unwrap();
+    let warden = Warden::with(directory.path(), &config(0.01)).ready();
+    let json = directory.path().join("b.json");
+    let options = ["ab", "--url", &warden.url.0, "--model=demo", "--order=on"];
+    let output = ["--sessions=2", "--stage=1s", "--drain=1s", "--json"];
+    let output = bench(&[&options[..], &output, &[json.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let results = results(&json);
+    let figure = |name| figure(&results, "affinity", name);
+    assert_eq!(
+        (figure("censored"), figure("failed")),
+        (Some(2.0), Some(0.0))
+    );
+    assert_eq!(
+        (figure("turns_per_s"), figure("ttfb_s_p50")),
+        (Some(0.0), None)
+    );
+    assert!(
+        stdout(&output).contains("2.0 were cut"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+/// A server that lists its model and fails every turn.
+fn failing_server() -> Url {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = Url(format!("http://{}", listener.local_addr().unwrap()));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut reader = BufReader::new(stream.unwrap());
+            let (mut line, mut first, mut length) = (String::new(), String::new(), 0);
+            while reader.read_line(&mut line).unwrap_or(0) > 2 {
+                let lower = line.to_lowercase();
+                if let Some(value) = lower.strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                first = if first.is_empty() { lower } else { first };
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let (status, body) = if first.starts_with("get /v1/models ") {
+                ("200 OK", r#"{"data":[{"id":"demo"}]}"#)
+            } else if first.starts_with("post") {
+                (
+                    "500 Internal Server Error",
+                    r#"{"error":"the card fell out"}"#,
+                )
+            } else {
+                ("404 Not Found", "{}")
+            };
+            let length = body.len();
+            // The client may have left.
+            let _ = write!(
+                reader.get_mut(),
+                "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+            );
+        }
+    });
+    url
+}
+
+#[test]
+fn a_failing_engine_ends_the_bench() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("b.json");
+    let options = ["run", "--url", &failing_server().0, "--model=demo"];
+    let output = [
+        "--sessions=8",
+        "--stage=2m",
+        "--json",
+        json.to_str().unwrap(),
+    ];
+    let output = bench(&[&options[..], &output].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let told = stderr(&output);
+    assert!(
+        told.contains("the engine fails: 8 turns in a row"),
+        "{told}"
+    );
+    assert!(told.contains("the card fell out"), "{told}");
+    assert!(!json.exists());
+}
+
+#[test]
+fn wrong_input_is_one_line_that_names_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let warden = Warden::start(directory.path());
+    let trace = directory.path().join("bad.csv");
+    std::fs::write(&trace, "trace,in,out,cached_ideal,think_time\na,1x,2,0,0\n").unwrap();
+    let trace = format!("--trace={}", trace.display());
+    let url = ["--url", &warden.url.0];
+    let nobody = ["--url", "http://127.0.0.1:1"];
+    for (target, options, exit, words) in [
+        (
+            url,
+            &["--model=none"][..],
+            2,
+            "no model \"none\" is served; there are: demo",
+        ),
+        (
+            url,
+            &["--model=demo", "--order=off,up"],
+            2,
+            "--order \"up\": known are off, on",
+        ),
+        (
+            url,
+            &["--model=demo", "--sessions=0"],
+            2,
+            "--sessions \"0\"",
+        ),
+        (url, &["--model=demo", "--stage=3x"], 2, "--stage \"3x\""),
+        (url, &["--model=demo", "--repeat=0"], 2, "--repeat \"0\""),
+        (
+            url,
+            &["--model=demo", "--first-tokens=900000"],
+            2,
+            "the model takes",
+        ),
+        (
+            url,
+            &["--model=demo", "--html=/no/such/r.html"],
+            2,
+            "--html",
+        ),
+        (
+            url,
+            &["--model=demo", &trace],
+            2,
+            "line 2, column \"in\": \"1x\"",
+        ),
+        (
+            url,
+            &["--model=demo", "--trace=/no/such.csv"],
+            2,
+            "cannot read /no/such.csv",
+        ),
+        (
+            nobody,
+            &["--model=demo"],
+            3,
+            "http://127.0.0.1:1/api/v1/models cannot be reached",
+        ),
+        (
+            ["--url", "ftp://x"],
+            &["--model=demo"],
+            2,
+            "--url \"ftp://x\"",
+        ),
+    ] {
+        let output = bench(&[&["ab"], &target[..], options].concat());
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(exit), "{options:?}: {told}");
+        assert!(
+            told.starts_with("error: ") && told.contains(words),
+            "{told}"
+        );
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+    let output = bench(&["report", "/no/such.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("cannot read /no/such.json"));
+}
