@@ -89,6 +89,14 @@ bench-sim: system ## How much faster than real time the simulator runs the publi
 bench-proxy: build ## lm-warden beside nginx, haproxy and no proxy: CPU, added TTFB, memory
 	scripts/bench-proxy $(ARGS)
 
+.PHONY: report-picture
+report-picture: build ## README's picture of a report: the simulator beside the published numbers
+	@scripts/ensure chromium=chromium
+	mkdir -p $(CACHE)
+	$(BIN) simulate run --workload published --json $(CACHE)/simulated.json
+	$(BIN) bench report $(CACHE)/simulated.json --html $(CACHE)/simulated.html
+	node web/test/report-picture.js $(CACHE)/simulated.html docs/images/report.png
+
 ##@ Housekeeping
 
 .PHONY: web

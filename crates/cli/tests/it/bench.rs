@@ -318,6 +318,10 @@ fn a_failing_engine_ends_the_bench() {
 fn wrong_input_is_one_line_that_names_it() {
     let directory = tempfile::tempdir().unwrap();
     let warden = Warden::start(directory.path());
+    // The engine tells it only when it is asked.
+    until("the longest prompt", || {
+        warden.url.get("/api/v1/models")["models"][0]["engine"]["max_model_len"].as_u64()
+    });
     let trace = directory.path().join("bad.csv");
     std::fs::write(&trace, "trace,in,out,cached_ideal,think_time\na,1x,2,0,0\n").unwrap();
     let trace = format!("--trace={}", trace.display());
