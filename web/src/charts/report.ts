@@ -24,13 +24,15 @@ const rows: Record<FigureKind, Row[]> = {
   hits: [{ name: 'prefix_hit_percent_vllm', label: '', decimals: 1, unit: ' %' }],
 };
 
-/** Colours by place: off, on, and what else there is. */
-const colours = ['quiet', 'accent', 'completion', 'computed'] as const;
+/** A policy has the same colour in every chart. */
+const colours: Record<string, 'quiet' | 'accent' | 'completion' | 'computed' | 'cached'> = {
+  balanced: 'quiet',
+  affinity: 'accent',
+  leases: 'computed',
+};
 
-export function colourOf(source: Source, policy: string): (typeof colours)[number] {
-  const at = policies(source).indexOf(policy);
-  const first = policies(source)[0] === 'balanced' ? 0 : 1;
-  return colours[(at + first) % colours.length] ?? 'quiet';
+export function colourOf(policy: string) {
+  return colours[policy] ?? 'completion';
 }
 
 /** Smallest and largest value that any source has of a figure. */
@@ -74,7 +76,7 @@ export function reportChart(report: Report, source: Source, kind: FigureKind): C
     const lines: TipRow[] = shown.flatMap((policy) =>
       rows[kind].map((row) => ({
         label: [word(policy), row.label].filter(Boolean).join(', '),
-        colour: colourOf(source, policy),
+        colour: colourOf(policy),
         value: text(source, policy, sessions, row),
       })),
     );
@@ -96,7 +98,7 @@ export function reportChart(report: Report, source: Source, kind: FigureKind): C
         symbol: row.label === 'median' ? 'circle' : 'emptyCircle',
         symbolSize: 6,
         lineStyle: { width: 2, type: row.label === 'median' ? 'solid' : 'dashed' },
-        color: p[colourOf(source, policy)],
+        color: p[colourOf(policy)],
         data: values(policy, row.name),
       })),
     );
@@ -108,7 +110,7 @@ export function reportChart(report: Report, source: Source, kind: FigureKind): C
       barMaxWidth: 26,
       barGap: '8%',
       itemStyle: {
-        color: p[colourOf(source, policy)],
+        color: p[colourOf(policy)],
         ...(policy === 'balanced' ? { decal: stripes(p.surface) } : {}),
       },
       data: values(policy, row?.name ?? ''),

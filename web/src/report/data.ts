@@ -42,10 +42,13 @@ export function levels(source: Source): number[] {
   return [...new Set(source.cells.map((cell) => cell.sessions))].sort((a, b) => a - b);
 }
 
+const first = ['balanced', 'affinity', 'leases'];
+
 /** Policies in the order in which they are shown: the engine's own balancer first. */
 export function policies(source: Source): string[] {
   const all = [...new Set(source.cells.map((cell) => cell.policy))];
-  return all.sort((a, b) => Number(b === 'balanced') - Number(a === 'balanced'));
+  const place = (policy: string) => (first.includes(policy) ? first.indexOf(policy) : first.length);
+  return all.sort((a, b) => place(a) - place(b));
 }
 
 const words: Record<string, string> = {
