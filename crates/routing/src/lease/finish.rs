@@ -38,6 +38,7 @@ impl Leases {
             return;
         }
         self.uncharge(now, ended.flight);
+        self.look(replicas);
         let (Some(conversation), Some(replica)) = (ended.conversation, ended.flight.replica) else {
             return;
         };
@@ -53,30 +54,24 @@ impl Leases {
                 self.unleased -= u64::from(std::mem::take(&mut self.members[id].unleased));
             }
             if conversation.in_flight == 0 {
-                self.fall_silent(now, id, ended, conversation, replicas);
+                self.fall_silent(now, id, ended, (conversation, replicas));
             }
         }
     }
 
     /// How long a conversation's lease on a replica is held through a gap.
-    pub(super) fn hold(
-        &self,
-        key: ConversationKey,
-        owner: OwnerId,
-        replica: usize,
-        replicas: &Replicas,
-    ) -> Duration {
+    pub(super) fn hold(&self, key: ConversationKey, owner: OwnerId, replica: usize) -> Duration {
         let own = self.members.find(key).map(|id| self.members[id].gaps);
         let gaps = own.filter(|gaps| !gaps.is_empty()).unwrap_or_else(|| {
             let owners = self.owners.get(&owner).copied();
             owners.unwrap_or_default().typical()
         });
-        gaps.hold(self.settings.rule.hold, self.worth(replicas, replica))
+        gaps.hold(self.settings.rule.hold, self.worth(replica))
     }
 
     /// The load changed; whether leases end for all by that.
-    pub(crate) fn should_end(&mut self, now: Time, replicas: &Replicas) -> bool {
-        self.switch.note_load(now, self.load(replicas));
+    pub(crate) fn should_end(&mut self, now: Time) -> bool {
+        self.switch.note_load(now, self.load());
         self.switch.should_end(now, &self.settings.rule)
     }
 
@@ -148,7 +143,7 @@ impl Leases {
                     .context_tokens
                     .saturating_sub(last.context_tokens),
             );
-            let is_worth = gap <= self.worth(replicas, at) / 2;
+            let is_worth = gap <= self.worth(at) / 2;
             if let Some(miss) = self.miss(&last, ended, (conversation, replica), cached_tokens) {
                 self.note_miss(id, replica, miss, is_worth);
             }
@@ -226,8 +221,7 @@ impl Leases {
         now: Time,
         id: MemberId,
         ended: &Ended<'_>,
-        conversation: &Conversation,
-        replicas: &Replicas,
+        (conversation, replicas): (&Conversation, &Replicas),
     ) {
         let Some(lease) = self.members[id].lease else {
             return;
@@ -238,14 +232,14 @@ impl Leases {
             self.resize(id, conversation.own_tokens);
         }
         self.charge_owner(id, now);
-        let hold = self.hold(conversation.key, conversation.owner, at, replicas);
+        let hold = self.hold(conversation.key, conversation.owner, at);
         self.set_idle(id, now.plus(hold));
         self.settled = false;
         if !replicas.is_open(lease.replica) {
             self.end_lease(now, id, Cause::Void);
         } else if is_turn && !self.queue.is_empty() {
             let share = &self.shares[at];
-            let capacity = self.capacity(replicas, at).unwrap_or(u64::MAX);
+            let capacity = share.capacity.unwrap_or(u64::MAX);
             let overflows = share.leased > capacity && share.leases >= 2;
             if overflows && self.settings.rule.overflow_check {
                 self.end_lease(now, id, Cause::Overflow);

@@ -105,6 +105,8 @@ pub(crate) struct Leases {
     members: Members,
     owners: BTreeMap<OwnerId, Gaps>,
     shares: Vec<Share>,
+    /// Of all replicas, tokens.
+    capacity: u64,
     reserve: Reserve,
     queue: Queue,
     ages: Ages,
@@ -136,6 +138,7 @@ impl Leases {
             shares: std::iter::repeat_with(Share::default)
                 .take(replicas)
                 .collect(),
+            capacity: 0,
             reserve: Reserve::default(),
             queue: Queue::default(),
             ages: Ages::default(),
@@ -219,20 +222,25 @@ impl Leases {
         footprint
     }
 
-    /// Tokens of a replica that may be leased; `None` where its cache's size is unknown.
-    fn capacity(&self, replicas: &Replicas, replica: usize) -> Option<u64> {
-        let own = replicas
-            .kv_tokens(replica)?
-            .saturating_sub(replicas.shared_tokens(replica));
-        let believed = (own as f64 * self.shares[replica].theta) as u64;
-        Some(believed - self.reserve.tokens(believed, self.shares.len()))
+    /// Looks at the replicas again: what may be leased of each. Once per finish, not once per question.
+    pub(crate) fn look(&mut self, replicas: &Replicas) {
+        let count = self.shares.len();
+        for (index, share) in self.shares.iter_mut().enumerate() {
+            share.capacity = replicas.kv_tokens(index).map(|kv_tokens| {
+                let own = kv_tokens.saturating_sub(replicas.shared_tokens(index));
+                let believed = (own as f64 * share.theta) as u64;
+                believed - self.reserve.tokens(believed, count)
+            });
+        }
+        self.capacity = self.shares.iter().filter_map(|share| share.capacity).sum();
     }
 
     /// `g*`: the longest gap through which holding a lease on this replica is worth it. What a gap
     /// costs before any prefill was timed is bounded by a whole turn.
-    fn worth(&self, replicas: &Replicas, replica: usize) -> Duration {
-        let capacity = self.capacity(replicas, replica).unwrap_or(0);
-        let worth = self.costs.prefill(capacity);
+    fn worth(&self, replica: usize) -> Duration {
+        let worth = self
+            .costs
+            .prefill(self.shares[replica].capacity.unwrap_or(0));
         if worth.is_zero() {
             return self.costs.turn();
         }
@@ -240,13 +248,10 @@ impl Leases {
     }
 
     /// Footprints of all that run, hold or wait, in capacities.
-    fn load(&self, replicas: &Replicas) -> f64 {
+    fn load(&self) -> f64 {
         let used: u64 = self.shares.iter().map(Share::used).sum();
-        let capacity: u64 = (0..self.shares.len())
-            .filter_map(|replica| self.capacity(replicas, replica))
-            .sum();
         let wanted = used + self.unleased + self.queue.footprints();
-        wanted as f64 / capacity.max(1) as f64
+        wanted as f64 / self.capacity.max(1) as f64
     }
 
     /// Gives a conversation a lease, on top of what is leased.
@@ -392,6 +397,7 @@ impl Leases {
     /// room. Returns what waited for a replica that is out now, and for no other.
     pub(crate) fn replicas_changed(&mut self, now: Time, replicas: &Replicas) -> Vec<Waiting> {
         self.settled = false;
+        self.look(replicas);
         let open = (0..self.open.len()).map(|index| replicas.is_open(ReplicaIndex(index as u16)));
         let open: Vec<bool> = open.collect();
         if open == self.open {

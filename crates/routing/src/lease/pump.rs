@@ -84,7 +84,7 @@ impl Leases {
         }
         let ticket = self.queue.due(now)?;
         let waiting = self.queue.get(ticket)?;
-        let replica = self.best(waiting, replicas, |_| true)?;
+        let replica = self.best(waiting, replicas, 0..self.shares.len())?;
         self.counters.over_age += 1;
         self.let_in(now, ticket, replica, Why::Age)
     }
@@ -116,36 +116,49 @@ impl Leases {
         if now.since(front.first()?.first_arrival) >= PASSING_WAIT_MAX {
             front.truncate(1);
         }
+        let least = front.iter().map(|waiting| waiting.footprint).min()?;
+        // Most replicas are full, for all of these alike.
+        let with_room: Vec<usize> = (0..self.shares.len())
+            .filter(|index| self.has_room(*index, least, true))
+            .collect();
+        if with_room.is_empty() {
+            return None;
+        }
         front.into_iter().find_map(|waiting| {
-            let fits = |replica| self.fits(waiting, replica, replicas);
-            let replica = self.best(waiting, replicas, fits)?;
+            let bets = waiting.is_new && self.queue.len() == 1;
+            let fitting = with_room
+                .iter()
+                .copied()
+                .filter(|index| self.has_room(*index, waiting.footprint, bets));
+            let replica = self.best(waiting, replicas, fitting)?;
             Some((waiting.ticket, replica))
         })
     }
 
-    /// Whether a request fits on a replica.
-    fn fits(&self, waiting: &Waiting, replica: usize, replicas: &Replicas) -> bool {
+    /// Whether a footprint fits on a replica, by a bet on its largest idle lease if need be.
+    fn has_room(&self, replica: usize, footprint: u32, bets: bool) -> bool {
         let share = &self.shares[replica];
         if share.leases == 0 && share.charged == 0 {
             return true;
         }
-        let Some(capacity) = self.capacity(replicas, replica) else {
+        let Some(capacity) = share.capacity else {
             return false;
         };
-        let with = share.used() + u64::from(waiting.footprint);
-        let bets = self.settings.rule.bets && waiting.is_new && self.queue.len() == 1;
-        let largest_idle = share.idle.last().map_or(0, |(footprint, _)| *footprint);
+        let with = share.used() + u64::from(footprint);
         share.leases < self.seats
-            && (with <= capacity || (bets && with <= capacity + u64::from(largest_idle)))
+            && (with <= capacity || {
+                let idle = share.idle.last().map_or(0, |(footprint, _)| *footprint);
+                bets && self.settings.rule.bets && with <= capacity + u64::from(idle)
+            })
     }
 
-    /// Of the replicas that qualify: fewest in flight, then most of the conversation in the cache,
-    /// then most room.
+    /// Of these replicas: fewest in flight, then most of the conversation in the cache, then most
+    /// room.
     fn best(
         &self,
         waiting: &Waiting,
         replicas: &Replicas,
-        qualifies: impl Fn(usize) -> bool,
+        among: impl Iterator<Item = usize>,
     ) -> Option<ReplicaIndex> {
         let member = waiting
             .request
@@ -153,7 +166,7 @@ impl Leases {
             .and_then(|identity| self.members.find(identity.conversation));
         let places = member.map_or(&[][..], |id| &self.members[id].places);
         let spared = replicas.spares_wedged();
-        (0..self.shares.len())
+        among
             .filter(|index| {
                 let replica = ReplicaIndex(*index as u16);
                 waiting.only.is_none_or(|only| only == replica)
@@ -161,13 +174,10 @@ impl Leases {
                     // A pin is heeded even where nothing moves.
                     && (replicas.may_take(replica, spared)
                         || (waiting.only.is_some() && replicas.is_open(replica)))
-                    && qualifies(*index)
             })
             .min_by_key(|index| {
-                let room = self
-                    .capacity(replicas, *index)
-                    .unwrap_or(0)
-                    .saturating_sub(self.shares[*index].used());
+                let share = &self.shares[*index];
+                let room = share.capacity.unwrap_or(0).saturating_sub(share.used());
                 (
                     replicas.in_flight(*index),
                     Reverse(resident(places, ReplicaIndex(*index as u16))),
@@ -242,25 +252,27 @@ impl Leases {
         waiting: &Waiting,
         replicas: &Replicas,
     ) -> Option<ReplicaIndex> {
-        self.best(waiting, replicas, |index| {
-            let capacity = self.capacity(replicas, index).unwrap_or(0);
+        let reserved = (0..self.shares.len()).filter(|index| {
+            let capacity = self.shares[*index].capacity.unwrap_or(0);
             let reserved = self.reserve.tokens(capacity, self.shares.len());
-            self.shares[index].anonymous + u64::from(waiting.footprint) <= reserved
-        })
+            self.shares[*index].anonymous + u64::from(waiting.footprint) <= reserved
+        });
+        self.best(waiting, replicas, reserved)
     }
 
     /// Where a request goes that cannot wait: as if there were room everywhere.
     pub(crate) fn anywhere(&self, waiting: &Waiting, replicas: &Replicas) -> Option<ReplicaIndex> {
-        self.best(waiting, replicas, |_| true)
+        self.best(waiting, replicas, 0..self.shares.len())
     }
 
     /// Leases begin: they go out while they fit, first to those in flight, then to the most recently
     /// finished (`applicants` come in that order).
     pub(crate) fn begin(&mut self, now: Time, applicants: &[Applicant], replicas: &Replicas) {
+        self.look(replicas);
         let mut wanted = 0;
         for applicant in applicants {
             let home = usize::from(applicant.home.0);
-            let hold = self.hold(applicant.key, applicant.owner, home, replicas);
+            let hold = self.hold(applicant.key, applicant.owner, home);
             let held_until = applicant.last_active.plus(hold);
             if !applicant.is_busy && held_until <= now {
                 continue;
@@ -271,7 +283,7 @@ impl Leases {
                 applicant.own_tokens
             };
             wanted += u64::from(footprint);
-            let capacity = self.capacity(replicas, home).unwrap_or(0);
+            let capacity = self.shares[home].capacity.unwrap_or(0);
             let share = &self.shares[home];
             let who = (applicant.key, applicant.owner);
             if share.used() + u64::from(footprint) <= capacity && share.leases < self.seats {
@@ -287,11 +299,8 @@ impl Leases {
                 self.unleased += u64::from(footprint);
             }
         }
-        let capacity: u64 = (0..self.shares.len())
-            .filter_map(|replica| self.capacity(replicas, replica))
-            .sum();
         self.switch
-            .begin(now, wanted as f64 / capacity.max(1) as f64);
+            .begin(now, wanted as f64 / self.capacity.max(1) as f64);
         self.counters.contentions += 1;
         self.settled = false;
     }

@@ -22,6 +22,9 @@ const THETA_MIN: f64 = 0.6;
 /// Promises and beliefs about one replica's cache.
 #[derive(Debug)]
 pub(super) struct Share {
+    /// Tokens that may be leased, as of the last look at the replica; `None` where its cache's size
+    /// is unknown.
+    pub(super) capacity: Option<u64>,
     /// Tokens of all leases.
     pub(super) leased: u64,
     pub(super) leases: u32,
@@ -44,6 +47,7 @@ pub(super) struct Share {
 impl Default for Share {
     fn default() -> Self {
         Self {
+            capacity: None,
             leased: 0,
             leases: 0,
             charged: 0,

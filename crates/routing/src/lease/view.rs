@@ -126,7 +126,7 @@ impl Leases {
         let share = |index: usize| LeaseShare {
             holding: self.shares[index].leases,
             leased_tokens: self.shares[index].leased,
-            capacity_tokens: self.capacity(replicas, index),
+            capacity_tokens: self.shares[index].capacity,
             theta: self.shares[index].theta,
         };
         let front = self.queue.front(WAITERS_SHOWN as u32 - 1);

@@ -32,7 +32,7 @@ impl Router {
             }
             return;
         }
-        if !self.may_lease() || self.leases.should_end(now, &self.replicas) {
+        if !self.may_lease() || self.leases.should_end(now) {
             self.end_leases(now);
         } else if !self.replicas.is_any_open() {
             self.refuse_all();

@@ -22,6 +22,8 @@ pub struct Published {
     pub further_tokens: u32,
     /// Tokens of each answer.
     pub output_tokens: u32,
+    /// Pause before each further turn, seconds: the published clients make none.
+    pub think_s: f64,
 }
 
 impl Default for Published {
@@ -33,6 +35,7 @@ impl Default for Published {
             further_turns: 5,
             further_tokens: 400,
             output_tokens: 256,
+            think_s: 0.0,
         }
     }
 }

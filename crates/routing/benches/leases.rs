@@ -1,0 +1,219 @@
+//! One decision with 10,000 waiting among 64 replicas, and what leases cost where nothing is
+//! contended.
+//!
+//! The queue is that of a farm far over its capacity: every replica holds as many conversations as
+//! fit, and each end of a turn may let one in. Each measured step is a whole one: a request that
+//! comes and is told to wait, or a turn that ends, per request that is let in by that. The bound for
+//! either is 5 microseconds on an otherwise idle core.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use routing::{
+    Admission, Candidates, Event, Identity, LeaseMode, LeaseRule, LeaseSettings, OwnerId,
+    ReplicaSpec, Request, RequestClass, Router, Seed, Settings, Steering, Ticket, Time, Usage,
+};
+
+const REPLICAS: u16 = 64;
+const WAITING: usize = 10_000;
+
+fn request(number: usize) -> Request {
+    let owner = OwnerId((number % 8) as u32);
+    let id = number.to_string();
+    let ids = Candidates {
+        claude_code_session_id: Some(id.as_bytes()),
+        ..Candidates::default()
+    };
+    Request {
+        owner,
+        identity: Identity::of(&Seed([1; 16]), owner, "demo", &ids),
+        pin: None,
+        steerable: true,
+        prompt_bytes: 40_000,
+        shared_bytes: 4_000,
+        lineage: 1,
+        front: 0,
+        class: RequestClass::Unknown,
+        streams: true,
+    }
+}
+
+fn router(mode: LeaseMode, switches: bool) -> Router {
+    let settings = Settings {
+        affinity: true,
+        spill_threshold: None,
+        max_num_seqs: 32,
+        steering: Steering::Urls,
+        session_idle: Duration::from_secs(3600),
+        conversations_max: 100_000,
+        leases: LeaseSettings {
+            mode,
+            // Nobody is refused, however long the queue.
+            queue_wait_max: Duration::from_secs(1_000_000),
+            rule: LeaseRule {
+                switches,
+                ..LeaseRule::default()
+            },
+            ..LeaseSettings::default()
+        },
+    };
+    let specs = (0..REPLICAS).map(|index| ReplicaSpec {
+        id: format!("http://10.0.0.{index}:8000"),
+        kv_tokens: Some(40_000),
+    });
+    Router::new(settings, specs.collect(), Time(1_000_000_000))
+}
+
+const USAGE: Usage = Usage {
+    prompt_tokens: 10_000,
+    cached_tokens: Some(9_000),
+    completion_tokens: 100,
+};
+
+/// A farm with its places taken and its queue full.
+struct Farm {
+    router: Router,
+    now: Time,
+    flying: std::collections::VecDeque<Ticket>,
+    arrivals: usize,
+}
+
+impl Farm {
+    fn full() -> Self {
+        let mut farm = Self {
+            router: router(LeaseMode::Auto, false),
+            now: Time(2_000_000_000),
+            flying: std::collections::VecDeque::new(),
+            arrivals: 0,
+        };
+        farm.arrive();
+        farm.finish();
+        while farm.waiting() < WAITING {
+            farm.arrive();
+        }
+        farm
+    }
+
+    fn waiting(&self) -> usize {
+        self.router.snapshot(self.now).leases.waiting
+    }
+
+    fn arrive(&mut self) {
+        self.now.0 += 10;
+        self.arrivals += 1;
+        let admission = self.router.admit(self.now, &request(self.arrivals));
+        if let Ok(Admission::Go(decision)) = admission {
+            self.flying.push_back(decision.ticket);
+        }
+    }
+
+    /// The oldest turn ends; who is let in by that flies.
+    fn finish(&mut self) {
+        self.now.0 += 1_000;
+        if let Some(ticket) = self.flying.pop_front() {
+            self.router
+                .observe(self.now, Event::Finished(ticket, Some(USAGE)));
+        }
+        self.take_grants();
+    }
+
+    fn take_grants(&mut self) {
+        for grant in self.router.advance(self.now) {
+            if grant.decision.is_ok() {
+                self.flying.push_back(grant.ticket);
+            }
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+fn timed(step: impl FnOnce()) -> Duration {
+    let start = std::time::Instant::now();
+    step();
+    start.elapsed()
+}
+
+fn contended(criterion: &mut Criterion) {
+    let mut farm = Farm::full();
+    let mut group = criterion.benchmark_group("10,000 waiting, 64 replicas");
+    group.bench_function("a request comes and waits", |bencher| {
+        bencher.iter_custom(|n| {
+            let mut total = Duration::ZERO;
+            for _ in 0..n {
+                let request = request(farm.arrivals + 1);
+                farm.arrivals += 1;
+                farm.now.0 += 10;
+                let mut ticket = None;
+                total += timed(|| {
+                    if let Ok(Admission::Wait(wait)) = farm.router.admit(farm.now, &request) {
+                        ticket = Some(black_box(wait).ticket);
+                    }
+                });
+                if let Some(ticket) = ticket {
+                    farm.router.observe(farm.now, Event::Aborted(ticket));
+                    farm.take_grants();
+                }
+            }
+            total
+        });
+    });
+    group.bench_function("a turn ends and another is let in", |bencher| {
+        bencher.iter_custom(|n| {
+            let mut total = Duration::ZERO;
+            let mut decisions = 0;
+            while decisions < n {
+                // Long enough that whoever is silent has lost its place.
+                farm.now.0 += 2_000_000;
+                farm.take_grants();
+                let Some(ticket) = farm.flying.pop_front() else {
+                    break;
+                };
+                let mut grants = Vec::new();
+                total += timed(|| {
+                    farm.router
+                        .observe(farm.now, Event::Finished(ticket, Some(USAGE)));
+                    farm.now.0 += 3_000_000;
+                    grants = black_box(farm.router.advance(farm.now));
+                });
+                decisions += grants.len().max(1) as u64;
+                let let_in = grants.iter().filter(|grant| grant.decision.is_ok());
+                farm.flying.extend(let_in.map(|grant| grant.ticket));
+                while farm.waiting() < WAITING {
+                    farm.arrive();
+                }
+            }
+            total
+        });
+    });
+    group.finish();
+}
+
+fn uncontended(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("a turn while nothing is contended");
+    for (name, mode) in [("off", LeaseMode::Off), ("auto", LeaseMode::Auto)] {
+        let mut router = router(mode, true);
+        let mut now = Time(2_000_000_000);
+        let requests: Vec<_> = (0..1000).map(request).collect();
+        let mut number = 0;
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                number = (number + 1) % requests.len();
+                now.0 += 1000;
+                if let Ok(Admission::Go(decision)) = router.admit(now, &requests[number]) {
+                    router.observe(now, Event::Finished(decision.ticket, Some(USAGE)));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(20)
+        .measurement_time(Duration::from_secs(3));
+    targets = contended, uncontended
+}
+criterion_main!(benches);
