@@ -204,6 +204,7 @@ fn workload(
         further_turns: shape.further_turns,
         further_tokens: shape.further_tokens,
         output_tokens: shape.output_tokens,
+        think_s: published.think_s,
     });
     let name = match (request.rate.is_empty(), shape == Shape::default()) {
         (false, _) => "rate",

@@ -261,6 +261,7 @@ impl Running {
         };
         TurnRecord {
             client: script.client,
+            owner: script.session.owner,
             session: script.number,
             turn: index as u32,
             is_last: index + 1 == script.session.turns.len(),

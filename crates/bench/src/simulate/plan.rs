@@ -108,7 +108,7 @@ fn cells(
             levels: vec![*level],
             ..experiment.clone()
         };
-        let runs = run_seeds(&one, seeds, progress)?;
+        let runs = run_seeds(&one, 1, seeds, progress)?;
         let runs: Vec<_> = runs.iter().map(|cells| &cells[0]).collect();
         cells.push(figures::result_cell("farm", None, &runs));
     }

@@ -77,7 +77,7 @@ fn each_threshold(
             spill_threshold,
             ..base.clone()
         };
-        let runs = run_seeds(&experiment, request.seeds, progress)?;
+        let runs = run_seeds(&experiment, 1, request.seeds, progress)?;
         let cells = result_cells(request, &experiment, &runs);
         show(&experiment, &runs, &cells)?;
         results.cells.extend(cells);
@@ -89,6 +89,7 @@ fn each_threshold(
 /// seeds.
 pub(super) fn run_seeds(
     experiment: &Experiment,
+    first_seed: u64,
     seeds: u32,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<Vec<Cell>>, SimulateError> {
@@ -105,7 +106,7 @@ pub(super) fn run_seeds(
             if index >= seeds as usize {
                 return runs;
             }
-            let cells = experiment.run_seed(index as u64 + 1, &mut |cell| {
+            let cells = experiment.run_seed(first_seed + index as u64, &mut |cell| {
                 let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                 let (policy, sessions) = (cell.policy.as_str(), cell.sessions);
                 progress(&format!(

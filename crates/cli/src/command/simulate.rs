@@ -5,7 +5,9 @@ use std::{
     path::PathBuf,
 };
 
-use bench::simulate::{self, FitRequest, PlanRequest, RunRequest, SimulateError};
+use bench::simulate::{
+    self, FitRequest, LeasesStudyRequest, PlanRequest, RunRequest, SimulateError,
+};
 
 use crate::exit::{Exit, Failure};
 
@@ -22,6 +24,7 @@ pub(crate) enum Simulate {
         files: Vec<PathBuf>,
     },
     Plan(Plan),
+    LeasesStudy(LeasesStudy),
     /// Fits the profile rtx-a4000-qwen3-4b to the published rows at 4, 8 and 16 sessions.
     ///
     /// Prints the numbers that came closest; the same arguments always give the same numbers.
@@ -48,7 +51,7 @@ pub(crate) struct Run {
     /// Machine of a replica; default: the workload's.
     #[arg(long)]
     profile: Option<String>,
-    /// Of balanced, hash, affinity-gauge, affinity; default: the workload's.
+    /// Of balanced, hash, affinity-gauge, affinity, leases; default: the workload's.
     #[arg(long, value_delimiter = ',')]
     policies: Vec<String>,
     /// Sessions in parallel (for "rate": an hour), one stage each.
@@ -120,6 +123,46 @@ pub(crate) struct Plan {
     json: bool,
 }
 
+/// What leases are worth, where, and what each part of the rule is worth.
+///
+/// The studies: closed (published workload), kv (sizes of cache), gaps (pauses between turns), rate
+/// (sessions that arrive on their own), burst (and recovery), machines (two larger ones), owners (two
+/// of them, two sizes), ablations (the rule with one part changed), shapes (recorded sessions).
+#[derive(Debug, clap::Args)]
+pub(crate) struct LeasesStudy {
+    /// Names of studies; default: all that need no file.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Runs of each case, each with a seed of its own.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: u32,
+    /// The first seed. The rule was tuned on 1 to 5; 101 to 106 are for checking it.
+    #[arg(long, default_value_t = 101)]
+    first_seed: u64,
+    /// Length of a stage; shorter ones than 20m say little about leases.
+    #[arg(long)]
+    stage: Option<String>,
+    /// Recorded shapes (CSV), for the study "shapes".
+    #[arg(long, value_name = "FILE")]
+    traces: Option<PathBuf>,
+    /// Writes the results to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl From<LeasesStudy> for LeasesStudyRequest {
+    fn from(study: LeasesStudy) -> Self {
+        Self {
+            only: study.only,
+            seeds: study.seeds,
+            first_seed: study.first_seed,
+            stage: study.stage,
+            traces: study.traces,
+            json: study.json,
+        }
+    }
+}
+
 impl Simulate {
     pub(crate) fn run(self) -> Result<Exit, Failure> {
         let out = &mut std::io::stdout().lock();
@@ -133,6 +176,7 @@ impl Simulate {
             }
             Self::Run(run) => simulate::run(&run.into(), out, &progress),
             Self::Plan(plan) => simulate::plan(&plan.into(), out, &progress),
+            Self::LeasesStudy(study) => simulate::leases_study(&study.into(), out, &progress),
             Self::Fit { rounds, seeds } => {
                 simulate::fit(&FitRequest { rounds, seeds }, out, &progress)
             }

@@ -94,6 +94,7 @@ impl Client {
     pub(super) fn end_turn(&mut self, client: u32, request: &InFlight, end_us: u64) -> TurnRecord {
         let record = TurnRecord {
             client,
+            owner: self.session.owner,
             session: self.number,
             turn: self.turn as u32,
             is_last: self.turn + 1 == self.session.turns.len(),

@@ -102,7 +102,7 @@ impl TurnRecord {
         (self.first_byte_us - self.sent_us) as f64 / 1e6
     }
 
-    fn own_read_tokens(&self) -> u64 {
+    pub(super) fn own_read_tokens(&self) -> u64 {
         u64::from(
             self.cached_tokens
                 .saturating_sub(self.shared_tokens)

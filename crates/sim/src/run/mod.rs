@@ -11,10 +11,12 @@ mod record;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 pub use figures::{Figures, percent, quantile};
 pub use record::{Outcome, Poll, TurnRecord};
 pub use stage::run_stage;
+pub use waits::Waits;
 
 /// How sessions begin.
 #[derive(Debug, Clone, Copy, PartialEq)]

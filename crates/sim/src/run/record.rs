@@ -8,6 +8,8 @@ use routing::LeaseCounters;
 pub struct TurnRecord {
     /// Which client.
     pub client: u32,
+    /// Number of the key that it uses.
+    pub owner: u32,
     /// Which of its sessions, from 0.
     pub session: u32,
     /// Which turn of the session, from 0.

@@ -63,6 +63,15 @@ pub enum Workload {
     Farm(Farm),
     /// Recorded shapes of real sessions.
     Recorded(Recorded),
+    /// Two owners: every `every`-th client is the second one's.
+    TwoOwners {
+        /// What the first owner's clients do.
+        first: Box<Workload>,
+        /// What the second one's do.
+        second: Box<Workload>,
+        /// At least 1.
+        every: u32,
+    },
 }
 
 impl Workload {
@@ -78,6 +87,18 @@ impl Workload {
             Self::Published(workload) => workload.session(&mut random),
             Self::Farm(workload) => workload.session(&mut random),
             Self::Recorded(workload) => workload.session(&mut random),
+            Self::TwoOwners {
+                first,
+                second,
+                every,
+            } => {
+                let is_second = place.client % every == every - 1;
+                let workload = if is_second { second } else { first };
+                Session {
+                    owner: u32::from(is_second),
+                    ..workload.session(seed, place)
+                }
+            }
         }
     }
 }

@@ -57,7 +57,10 @@ impl Published {
         let tenth = self.further_tokens / 10;
         for _ in 0..self.further_turns {
             let more = random.below(u64::from(2 * tenth + 1)) as u32;
-            turns.push(turn(self.further_tokens - tenth + more));
+            turns.push(Turn {
+                think_us: (self.think_s * 1e6) as u64,
+                ..turn(self.further_tokens - tenth + more)
+            });
         }
         Session {
             id,

@@ -101,6 +101,15 @@ impl Recorded {
         Ok(Self { traces })
     }
 
+    /// The same shapes with no pause longer than so many seconds.
+    #[must_use]
+    pub fn with_pauses_of_at_most(mut self, seconds: f64) -> Self {
+        for turn in self.traces.iter_mut().flatten() {
+            turn.think_us = turn.think_us.min((seconds * 1e6) as u64);
+        }
+        self
+    }
+
     /// How many sessions were recorded.
     pub fn sessions(&self) -> usize {
         self.traces.len()

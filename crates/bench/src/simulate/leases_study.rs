@@ -1,0 +1,162 @@
+//! `lm-warden simulate leases-study`: what leases are worth, where, and what each part of the rule is
+//! worth.
+//!
+//! A study is a list of cases; a case is a machine, a workload, a load and a variant of the rule. All
+//! variants of one load see the same prompts and the same chances, and start on empty caches.
+
+use super::SimulateError;
+use super::figures::FIGURES;
+use super::leases_cases::{Case, cases};
+use super::run::run_seeds;
+use super::table::number;
+use crate::results::{Kind, ResultCell, Results, write_atomically};
+use sim::experiment::Cell;
+use sim::run::Waits;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Arguments of `simulate leases-study`.
+#[derive(Debug, Clone, Default)]
+pub struct LeasesStudyRequest {
+    /// Names of studies; empty means all that need no file.
+    pub only: Vec<String>,
+    /// Runs of each case, each with another seed; at least 1.
+    pub seeds: u32,
+    /// The first seed.
+    pub first_seed: u64,
+    /// Length of a stage, e.g. `20m`.
+    pub stage: Option<String>,
+    /// Recorded shapes, for the study "shapes".
+    pub traces: Option<PathBuf>,
+    /// Where results go.
+    pub json: Option<PathBuf>,
+}
+
+/// A wait's name in results, and how it is read.
+type WaitFigure = (&'static str, fn(&Waits) -> Option<f64>);
+
+const WAITS: [WaitFigure; 14] = [
+    ("ttfb_s_p75", |w| w.ttfb_s_p75),
+    ("ttfb_s_p90", |w| w.ttfb_s_p90),
+    ("ttfb_s_p99", |w| w.ttfb_s_p99),
+    ("ttfb_s_first", |w| w.ttfb_s_first),
+    ("ttfb_s_later", |w| w.ttfb_s_later),
+    ("within_1s_percent", |w| w.within_1s_percent),
+    ("within_5s_percent", |w| w.within_5s_percent),
+    ("session_wait_s_p95", |w| w.session_wait_s_p95),
+    ("session_s_mean", |w| w.session_s_mean),
+    ("avoidable_miss_percent", |w| w.avoidable_miss_percent),
+    ("jain_index", |w| w.jain_index),
+    ("jain_index_owners", |w| w.jain_index_owners),
+    ("queue_s_max", |w| Some(w.queue_s_max)),
+    ("refusals", |w| Some(w.refusals)),
+];
+
+/// A column: heading, figure, decimals.
+const COLUMNS: [(&str, &str, usize); 13] = [
+    ("turns/s", "turns_per_s", 3),
+    ("+-", "turns_per_s_sd", 3),
+    ("hit %", "prefix_hit_percent", 1),
+    ("mean s", "ttfb_s_mean", 2),
+    ("p50", "ttfb_s_p50", 2),
+    ("p75", "ttfb_s_p75", 1),
+    ("p90", "ttfb_s_p90", 1),
+    ("p95", "ttfb_s_p95", 1),
+    ("p99", "ttfb_s_p99", 1),
+    ("<1 s %", "within_1s_percent", 0),
+    ("sess", "session_wait_s_mean", 1),
+    ("sess95", "session_wait_s_p95", 1),
+    ("longest", "queue_s_max", 0),
+];
+
+/// Runs the studies, prints their tables to `out` and writes the results where asked for.
+pub fn leases_study(
+    request: &LeasesStudyRequest,
+    out: &mut impl Write,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<(), SimulateError> {
+    let mut results = Results {
+        kind: Kind::Simulation,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
+        settings: serde_json::json!({
+            "study": "leases",
+            "seeds": request.seeds,
+            "first_seed": request.first_seed,
+            "stage": request.stage,
+        }),
+        cells: Vec::new(),
+    };
+    let mut study = "";
+    let cases = cases(request)?;
+    for case in &cases {
+        if case.study != study {
+            study = case.study;
+            print_heading(study, out)?;
+        }
+        let runs = run_seeds(
+            &case.experiment,
+            request.first_seed,
+            request.seeds,
+            progress,
+        )?;
+        for index in 0..runs.first().map_or(0, Vec::len) {
+            let cells: Vec<&Cell> = runs.iter().map(|cells| &cells[index]).collect();
+            let cell = result_cell(case, &cells);
+            print_line(&cell, out)?;
+            results.cells.push(cell);
+        }
+    }
+    if let Some(path) = &request.json {
+        let json = serde_json::to_vec_pretty(&results).map_err(std::io::Error::from)?;
+        write_atomically(path, &json)?;
+    }
+    Ok(())
+}
+
+fn result_cell(case: &Case, runs: &[&Cell]) -> ResultCell {
+    let first = runs.first().expect("a cell has runs");
+    let mut cell = ResultCell {
+        workload: format!("{}: {}", case.study, case.load),
+        sessions: first.sessions,
+        policy: case.variant.clone(),
+        spill_threshold: None,
+        runs: runs.len() as u32,
+        figures: BTreeMap::new(),
+    };
+    for (name, figure) in FIGURES {
+        let values: Vec<_> = runs.iter().map(|run| figure(&run.figures)).collect();
+        cell.insert(name, &values);
+    }
+    let waits: Vec<Waits> = runs.iter().map(|run| Waits::of(&run.outcome)).collect();
+    for (name, figure) in WAITS {
+        let values: Vec<_> = waits.iter().map(figure).collect();
+        cell.insert(name, &values);
+    }
+    cell
+}
+
+fn print_heading(study: &str, out: &mut impl Write) -> std::io::Result<()> {
+    write!(
+        out,
+        "\n{study}\n{:<26}{:<20}{:>5}",
+        "load", "variant", "sess"
+    )?;
+    for (heading, ..) in COLUMNS {
+        write!(out, "{heading:>8}")?;
+    }
+    writeln!(out)
+}
+
+fn print_line(cell: &ResultCell, out: &mut impl Write) -> std::io::Result<()> {
+    let load = cell.workload.split_once(": ").map_or("", |(_, load)| load);
+    write!(out, "{load:<26}{:<20}{:>5}", cell.policy, cell.sessions)?;
+    for (_, figure, decimals) in COLUMNS {
+        write!(out, "{:>8}", number(cell.mean(figure), decimals))?;
+    }
+    writeln!(out)
+}
