@@ -26,14 +26,21 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "VLLM_HOST_IP": "127.0.0.1",
 }
-# What a tiny model on a CPU needs beyond what every engine gets. 1100 blocks of 16 tokens.
-ARGUMENTS = [
-    "--load-format", "dummy",
-    "--enforce-eager",
-    "--max-model-len", str(CONTEXT_TOKENS),
-    "--num-gpu-blocks-override", "1100",
-    "--block-size", "16",
-]  # fmt: skip
+CACHE_TOKENS = 17_600
+
+
+def arguments(install: "Install", context_tokens: int = CONTEXT_TOKENS) -> list[str]:
+    """What a tiny model on a CPU needs beyond what every engine gets."""
+    # From 0.32 on the CPU build wants a multiple of 32.
+    block_tokens = 16 if "vllm-0.26" in install.home.name else 32
+    blocks = max(CACHE_TOKENS, context_tokens + 32) // block_tokens
+    return [
+        "--load-format", "dummy",
+        "--enforce-eager",
+        "--max-model-len", str(context_tokens),
+        "--num-gpu-blocks-override", str(blocks),
+        "--block-size", str(block_tokens),
+    ]  # fmt: skip
 
 
 def free_port() -> int:
@@ -113,7 +120,7 @@ class Engine:
             "--max-num-seqs", str(SEQUENCES),
             "--enable-prefix-caching", "--enable-prompt-tokens-details",
             "--enable-auto-tool-choice", "--tool-call-parser", "hermes",
-            *ARGUMENTS,
+            *arguments(self._install),
         ]  # fmt: skip
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(

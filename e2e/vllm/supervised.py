@@ -20,7 +20,7 @@ RANKS = 2
 RECOVERY_S_MAX = engine.START_S_MAX
 
 
-def config(install: engine.Install, more: str) -> str:
+def config(install: engine.Install, more: str, context_tokens: int = engine.CONTEXT_TOKENS) -> str:
     def table(values):
         return "{ " + ", ".join(f'{k} = "{v}"' for k, v in values.items()) + " }"
 
@@ -35,7 +35,7 @@ dtype = "bfloat16"
 data_parallel_size = {RANKS}
 max_num_seqs = {engine.SEQUENCES}
 tool_call_parser = "hermes"
-args = {json.dumps(engine.ARGUMENTS)}
+args = {json.dumps(engine.arguments(install, context_tokens))}
 env = {table(engine.ENVIRONMENT)}
 {more}
 """
@@ -131,7 +131,7 @@ class Ranks(Supervised):
 
     def test_1_it_started_through_its_phases(self):
         log = self.warden.log.read_text()
-        for phase in ("loading weights", "KV cache of 17600 tokens per replica"):
+        for phase in ("loading weights", f"KV cache of {engine.CACHE_TOKENS} tokens per replica"):
             self.assertIn(phase, log)
         lines = self.warden.get("/models/tiny/logs?limit=2000")["lines"]
         self.assertTrue(any("startup complete" in line["text"] for line in lines))
