@@ -34,7 +34,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             start_max: Duration::from_secs(30 * 60),
-            drain_max: Duration::from_secs(60),
+            // A reply of 10,000 tokens takes minutes on a busy card.
+            drain_max: Duration::from_secs(5 * 60),
             terminate_max: Duration::from_secs(20),
             deaths_max: 5,
             pause_min: Duration::from_secs(1),

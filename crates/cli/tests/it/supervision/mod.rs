@@ -45,6 +45,13 @@ fn an_engine_starts_prints_into_the_ring_and_ends_when_it_is_stopped() {
     let of_last = logs.json()["lines"].as_array().unwrap().last().unwrap()["number"].clone();
     let newer = warden.get(&format!("/api/v1/models/m/logs?after={of_last}"));
     assert_eq!(newer.json()["lines"], serde_json::json!([]));
+    let (code, printed) = warden.command(&["logs", "m"]);
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(
+        printed.contains("GPU KV cache size: 17,600 tokens"),
+        "{printed}"
+    );
+    assert_eq!(warden.command(&["logs", "n"]).0, Some(1));
 
     assert_eq!(warden.post("/api/v1/models/m/stop").status, 200);
     warden.until("stopped");
@@ -267,6 +274,11 @@ fn a_reload_changes_routing_at_once_and_restarts_only_what_changed() {
     assert_eq!((affinity(), place.pid(0)), (false.into(), pid));
 
     place.configure(RANKS, "affinity = 3");
+    let (code, told) = warden.command(&["reload"]);
+    assert!(
+        code == Some(1) && told.contains("nothing was changed"),
+        "{told}"
+    );
     let refused = warden.post("/api/v1/reload");
     assert_eq!(refused.status, 400);
     assert!(refused.body.contains("nothing was changed"), "{refused:?}");
@@ -280,4 +292,37 @@ fn a_reload_changes_routing_at_once_and_restarts_only_what_changed() {
     assert_eq!(affinity(), true);
     warden.until("ready");
     turn(&warden, "a");
+}
+
+#[test]
+fn a_doctor_says_what_keeps_a_configuration_from_working() {
+    let place = Place::new(RANKS);
+    let config = place.config();
+    let config = config.to_str().unwrap();
+    let doctor = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_lm-warden"))
+            .args(["doctor", "--config", config])
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
+    // The "model" is an empty folder.
+    let output = doctor(&["--json"]);
+    assert_eq!(output.status.code(), Some(4));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    let of = |check: &str| {
+        findings
+            .iter()
+            .find(|finding| finding["check"] == check)
+            .unwrap()
+    };
+    assert_eq!(of("model")["level"], "problem");
+    assert!(of("model")["mend"].is_string());
+    for check in ["driver", "vllm", "port", "disk", "limits", "time"] {
+        assert!(of(check)["message"].is_string());
+    }
+    fs::write(place.model().join("config.json"), "{}").unwrap();
+    let told = String::from_utf8(doctor(&[]).stdout).unwrap();
+    assert!(told.contains("ok       model: \"m\""), "{told}");
 }

@@ -212,6 +212,20 @@ impl Warden {
         soon("the warden ends", || child.try_wait().unwrap()).code()
     }
 
+    /// A command that asks this warden: its exit code and output.
+    pub(super) fn command(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_lm-warden"))
+            .args(arguments)
+            .env("LM_WARDEN_URL", format!("http://127.0.0.1:{}", self.port))
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (
+            output.status.code(),
+            text + &String::from_utf8_lossy(&output.stderr),
+        )
+    }
+
     pub(super) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
     }
