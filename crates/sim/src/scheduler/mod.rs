@@ -1,7 +1,7 @@
 //! vLLM's V1 scheduler with prefix caching, step for step.
 //!
-//! What one engine does is decided by three things: the order of its queues ([`queue`]), the order
-//! of its free blocks ([`block_pool`]), and which prefixes it finds again ([`prefix`]). All three
+//! What one engine does is decided by three things: the order of its queues (`queue`), the order
+//! of its free blocks (`block_pool`), and which prefixes it finds again (`prefix`). All three
 //! follow vLLM 0.26 exactly (fcfs, chunked prefill, watermark 0, the whole prompt must fit at
 //! admission); `trace` holds them against recordings. How long a step takes is not decided here,
 //! nor what the model says: the caller hands in every token.
