@@ -193,9 +193,7 @@ impl Writer for CompletionWriter {
     }
 
     fn fail(&mut self, error: &ApiError, events: &mut Events) {
-        let (_, body) = error.body(Shape::OpenAi, self.version);
-        events.raw("data: ", &body);
-        events.done();
+        events.failed(error, self.version);
     }
 
     fn whole(&mut self, plan: &Plan, finish: Finish, usage: Usage) -> Vec<u8> {

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::{
-    error::ApiError,
+    VllmVersion,
+    error::{ApiError, Shape},
     generation::{Finish, Usage},
     plan::{Plan, Show},
 };
@@ -57,6 +58,13 @@ impl Events {
     /// The end of an OpenAI stream.
     pub(crate) fn done(&mut self) {
         self.0.push(Bytes::from_static(b"data: [DONE]\n\n"));
+    }
+
+    /// The end of a chat or completion stream that failed: the error, then `[DONE]` as ever.
+    pub(crate) fn failed(&mut self, error: &ApiError, version: VllmVersion) {
+        let (_, body) = error.body(Shape::OpenAi, version);
+        self.raw("data: ", &body);
+        self.done();
     }
 
     /// An event whose JSON is printed already.

@@ -11,7 +11,7 @@ use super::super::{
 use crate::{
     VllmVersion,
     core::epoch,
-    error::{ApiError, Shape},
+    error::ApiError,
     generation::{Finish, Usage},
     plan::{Plan, PlannedCall, Show},
 };
@@ -234,9 +234,7 @@ impl Writer for ChatWriter {
     }
 
     fn fail(&mut self, error: &ApiError, events: &mut Events) {
-        let (_, body) = error.body(Shape::OpenAi, self.version);
-        events.raw("data: ", &body);
-        events.done();
+        events.failed(error, self.version);
     }
 
     fn whole(&mut self, plan: &Plan, finish: Finish, usage: Usage) -> Vec<u8> {
