@@ -1,3 +1,5 @@
+//! What `simulate` accepts and refuses, and what its tables and files say.
+
 use super::*;
 use crate::results::Results;
 

@@ -1,3 +1,5 @@
+//! What a reply contains: scripts followed over turns, demanded tools, limits.
+
 use super::*;
 use crate::{conversation::Tool, template};
 

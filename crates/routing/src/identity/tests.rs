@@ -1,3 +1,5 @@
+//! Precedence of ids, what counts as not sent, and what parts two conversations.
+
 use super::*;
 
 const SEED: Seed = Seed([7; 16]);

@@ -1,3 +1,5 @@
+//! The recordings of vLLM's scheduler are reproduced, and a difference is told.
+
 use super::*;
 use std::path::PathBuf;
 

@@ -1,3 +1,5 @@
+//! Experiments over levels, policies and seeds: repeatable, bounded, as published.
+
 use super::*;
 use crate::workload::Published;
 

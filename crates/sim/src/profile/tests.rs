@@ -1,3 +1,5 @@
+//! Profiles are read whole, price a step by the formula, and name their sources.
+
 use super::*;
 use crate::scheduler::{RequestId, ScheduledRequest};
 

@@ -1,3 +1,5 @@
+//! Runs of a fleet: deterministic per seed, conserving time and counts.
+
 use super::*;
 use crate::fleet::{BalancerVersion, Fleet};
 use crate::policy::{Knobs, Policy, PolicyKind};

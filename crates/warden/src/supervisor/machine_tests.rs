@@ -1,3 +1,5 @@
+//! Every rule of the engine's state machine, and that there is one process at a time.
+
 use proptest::prelude::*;
 
 use super::*;
