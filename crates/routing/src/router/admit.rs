@@ -30,8 +30,22 @@ impl Router {
     }
 
     /// Like [`Self::reroute`], but where conversations hold leases the request waits for its other
-    /// replica, before all others and with its age.
+    /// replica, before all others and with its age. After a refusal the ticket is spent, as it is
+    /// after the refusal of a [`Grant`]: the request counts nowhere, and an `Aborted` of it changes nothing.
     pub fn readmit(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        failed: ReplicaIndex,
+    ) -> Result<Admission, Refusal> {
+        let said = self.try_again(now, ticket, failed);
+        if said.is_err() {
+            self.end(now, ticket, None, false);
+        }
+        said
+    }
+
+    fn try_again(
         &mut self,
         now: Time,
         ticket: Ticket,

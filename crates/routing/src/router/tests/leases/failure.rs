@@ -114,3 +114,23 @@ fn a_forgotten_conversation_holds_nothing() {
     hall.advance();
     assert!(hall.granted[&waiting].is_ok());
 }
+
+/// Found by the fuzz with seed 7: such a request was counted out by a refusal that promised to leave
+/// it where it was.
+#[test]
+fn the_ticket_of_a_refused_retry_is_spent() {
+    let (mut hall, holders) = Hall::full();
+    let holder = holders.iter().find(|h| h.replica == Some(r(0))).unwrap();
+    hall.observe(Event::ConnectFailed(r(1)));
+    let in_flight = hall.fleet.router.snapshot(hall.fleet.now).in_flight;
+    // Past its age nobody waits, and the only other replica is out.
+    hall.pass_ms(500_000);
+    let now = hall.fleet.now;
+    let refused = hall.fleet.router.readmit(now, holder.ticket, r(0));
+    assert_eq!(refused, Err(Refusal::RetriesSpent));
+    for _ in 0..2 {
+        let snapshot = hall.fleet.router.snapshot(now);
+        assert_eq!(snapshot.in_flight, in_flight - 1);
+        hall.observe(Event::Aborted(holder.ticket));
+    }
+}

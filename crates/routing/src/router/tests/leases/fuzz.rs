@@ -238,8 +238,10 @@ impl Run {
                 let streams = true;
                 self.waiting.insert(ticket, Waiter { since, streams });
             }
-            // It still counts where it was.
-            Err(_) => {}
+            // Its ticket is spent.
+            Err(_) => {
+                self.flying.remove(&ticket);
+            }
         }
         self.said.push(said);
     }
@@ -294,12 +296,7 @@ fn event(replica: u16, what: u8) -> Event {
 }
 
 proptest! {
-    // KNOWN FAULT: with other seeds (7 is one) a resent request is counted in the snapshot
-    // otherwise than by the test (4 against 5). A fixed seed keeps the run repeatable until that is mended.
-    #![proptest_config(ProptestConfig {
-        rng_seed: proptest::test_runner::RngSeed::Fixed(1),
-        ..ProptestConfig::with_cases(300)
-    })]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn no_request_is_lost_doubled_or_forgotten_and_no_wait_outlasts_its_bound(
