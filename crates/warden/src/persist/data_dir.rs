@@ -1,5 +1,9 @@
 //! The directory for what outlives a restart: locked for one process, with the secret seed of the
 //! hashes of strangers' ids.
+//!
+//! Another seed makes every conversation a new one, so it lies there twice, the copy with a
+//! checksum. Where neither can be believed the service begins anew: homes make turns fast, and are
+//! no reason not to serve.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
@@ -9,6 +13,7 @@ use std::{
 };
 
 use routing::Seed;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::atomic::sync_directory;
 
@@ -38,26 +43,16 @@ pub enum DataDirError {
         /// The directory.
         path: PathBuf,
     },
-    /// The seed is not 16 bytes.
-    #[error("{} is damaged (it must hold 16 bytes); remove it to begin anew, which forgets where conversations live", path.display())]
-    Seed {
-        /// The file.
-        path: PathBuf,
-    },
 }
 
 impl DataDir {
     /// Opens, and where needed makes, the directory.
     pub fn open(path: &Path) -> Result<Self, DataDirError> {
-        let io = |path: &Path| {
-            let path = path.to_owned();
-            move |cause| DataDirError::Io { path, cause }
-        };
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700);
-        builder.create(path).map_err(io(path))?;
+        builder.create(path).map_err(io_error(path))?;
         let lock_path = path.join("lock");
-        let lock = private().open(&lock_path).map_err(io(&lock_path))?;
+        let lock = private().open(&lock_path).map_err(io_error(&lock_path))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -65,7 +60,7 @@ impl DataDir {
                     path: path.to_owned(),
                 });
             }
-            Err(TryLockError::Error(error)) => return Err(io(&lock_path)(error)),
+            Err(TryLockError::Error(error)) => return Err(io_error(&lock_path)(error)),
         }
         Ok(Self {
             seed: seed(&path.join("seed"))?,
@@ -85,34 +80,71 @@ impl DataDir {
     }
 }
 
+/// The seed of this directory; made where there is none.
 fn seed(path: &Path) -> Result<Seed, DataDirError> {
-    let io = |cause| DataDirError::Io {
-        path: path.to_owned(),
-        cause,
-    };
-    match fs::read(path) {
-        Ok(bytes) => match bytes.try_into() {
-            Ok(bytes) => return Ok(Seed(bytes)),
-            Err(_) => {
-                return Err(DataDirError::Seed {
-                    path: path.to_owned(),
-                });
+    let copy_path = path.with_extension("copy");
+    let (bytes, copy) = (read(path)?, read(&copy_path)?);
+    let told = bytes.as_deref().and_then(|bytes| bytes.try_into().ok());
+    let kept = copy.as_deref().and_then(copied);
+    let seed = match (kept, told) {
+        (Some(kept), _) => kept,
+        // A directory of a version that kept no copy, or one that was only begun.
+        (None, Some(told)) => told,
+        (None, None) => {
+            if bytes.is_some() {
+                tracing::error!(path = %path.display(), "the seed is damaged; conversations are placed anew");
             }
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(io(error)),
+            let mut new = [0; 16];
+            getrandom::fill(&mut new).map_err(|error| io_error(path)(io::Error::other(error)))?;
+            new
+        }
+    };
+    if told != Some(seed) {
+        write(path, &seed)?;
     }
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| io(io::Error::other(error)))?;
-    // Whole or not at all: a half-written seed would not be one.
-    let beside = path.with_extension("new");
-    let mut file = private().truncate(true).open(&beside).map_err(io)?;
-    file.write_all(&bytes)
-        .and_then(|()| file.sync_all())
+    if kept != Some(seed) {
+        write(
+            &copy_path,
+            &[&seed[..], &xxh3_64(&seed).to_le_bytes()].concat(),
+        )?;
+    }
+    Ok(Seed(seed))
+}
+
+/// The seed in the bytes of its copy, where they are as they were written.
+fn copied(bytes: &[u8]) -> Option<[u8; 16]> {
+    let (seed, checksum) = bytes.split_first_chunk()?;
+    (checksum == xxh3_64(seed).to_le_bytes()).then_some(*seed)
+}
+
+fn read(path: &Path) -> Result<Option<Vec<u8>>, DataDirError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error(path)(error)),
+    }
+}
+
+/// Whole or not at all: a half-written seed would not be one.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), DataDirError> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let mut options = private();
+    options
+        .truncate(true)
+        .open(&beside)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&beside, path))
         .and_then(|()| sync_directory(path))
-        .map_err(io)?;
-    Ok(Seed(bytes))
+        .map_err(io_error(path))
+}
+
+fn io_error(path: &Path) -> impl Fn(io::Error) -> DataDirError + use<> {
+    let path = path.to_owned();
+    move |cause| DataDirError::Io {
+        path: path.clone(),
+        cause,
+    }
 }
 
 /// For a file that only this user may read.

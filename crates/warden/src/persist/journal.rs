@@ -1,23 +1,25 @@
 //! The file of one model's homes: changes are appended, and now and then the file is written anew
 //! with only the last one of each conversation.
 //!
-//! A torn tail, as a crash or a power cut leaves it, is cut off at the next start; a file whose
-//! beginning is damaged is set aside. After a write
+//! A torn tail, as a crash or a power cut leaves it, is cut off at the next start; damage before
+//! that costs the records it touches (`recover`), and the file is then written anew. One in which
+//! no record is found is set aside. After a write
 //! that failed (a full disk) the file no longer tells the truth, so nothing is appended until the
 //! whole table has been written anew: the caller then gives all homes instead of the changes.
 
 use std::{
-    collections::HashMap,
     fs::{self, File, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
-use super::{atomic::write_atomically, record::Record};
+use super::{
+    atomic::write_atomically,
+    record::Record,
+    recover::{MAGIC, Recovered},
+};
 
-/// First bytes of the file: what it is, and the version of its records.
-const MAGIC: &[u8; 8] = b"LMWHOME1";
 /// So many records more than conversations before the file is written anew.
 const SURPLUS_RECORDS: usize = 10_000;
 
@@ -41,35 +43,59 @@ impl Journal {
         let mut file = open_or_make(path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        if !bytes.starts_with(MAGIC) {
-            // A start that was cut short leaves less than the first bytes, and nothing to keep.
-            if !MAGIC.starts_with(&bytes) {
-                set_aside(path)?;
-                file = open_or_make(path)?;
-            }
-            file.rewind()?;
-            file.write_all(MAGIC)?;
-            file.sync_all()?;
-            bytes = MAGIC.to_vec();
+        let found = Recovered::of(&bytes);
+        // A start that was cut short leaves less than the first bytes, and nothing to keep.
+        let ours = bytes.starts_with(MAGIC) || found.records > 0 || MAGIC.starts_with(&bytes);
+        if !ours {
+            set_aside(path)?;
+            file = open_or_make(path)?;
         }
-        let (homes, records, whole_bytes) = read(&bytes).unwrap_or_default();
-        if whole_bytes < bytes.len() {
-            tracing::warn!(
-                path = %path.display(),
-                bytes = bytes.len() - whole_bytes,
-                "the end of the journal is torn, as a crash leaves it; cut off"
-            );
-            file.set_len(whole_bytes as u64)?;
-        }
-        file.seek(SeekFrom::Start(whole_bytes as u64))?;
-        let journal = Self {
+        let mut journal = Self {
             path: path.to_owned(),
             file,
-            records,
-            live: homes.len(),
+            records: found.records,
+            live: found.homes.len(),
             broken: false,
         };
-        Ok((journal, homes))
+        if found.damaged_bytes > 0 {
+            tracing::warn!(
+                path = %path.display(),
+                bytes = found.damaged_bytes,
+                homes = found.homes.len(),
+                "the journal is damaged; the homes it still tells are kept, and it is written anew"
+            );
+            // On a full disk it stays as it is, and the next write tries again.
+            if let Err(error) = journal.rewrite(&found.homes) {
+                tracing::error!(path = %path.display(), %error, "the journal could not be written anew");
+            }
+        } else if !bytes.starts_with(MAGIC) {
+            journal.begin()?;
+        } else {
+            journal.cut_tail(bytes.len(), found.whole_bytes)?;
+        }
+        Ok((journal, found.homes))
+    }
+
+    /// Leaves only the first bytes in the file.
+    fn begin(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(MAGIC)?;
+        self.file.sync_all()
+    }
+
+    /// Cuts off what stands behind the last whole record, and goes there.
+    fn cut_tail(&mut self, file_bytes: usize, whole_bytes: usize) -> io::Result<()> {
+        if whole_bytes < file_bytes {
+            tracing::warn!(
+                path = %self.path.display(),
+                bytes = file_bytes - whole_bytes,
+                "the end of the journal is torn, as a crash leaves it; cut off"
+            );
+            self.file.set_len(whole_bytes as u64)?;
+        }
+        self.file.seek(SeekFrom::Start(whole_bytes as u64))?;
+        Ok(())
     }
 
     /// Whether the next write must be [`Self::rewrite`].
@@ -119,8 +145,7 @@ impl Journal {
     /// From the file itself, so that the router is not asked for its whole table.
     fn compact(&mut self) -> io::Result<()> {
         let bytes = fs::read(&self.path)?;
-        let (homes, ..) = read(&bytes).unwrap_or_default();
-        self.rewrite(&homes)
+        self.rewrite(&Recovered::of(&bytes).homes)
     }
 }
 
@@ -140,27 +165,6 @@ fn set_aside(path: &Path) -> io::Result<()> {
         "this is no journal of homes; set aside, and conversations are placed anew"
     );
     Ok(())
-}
-
-/// The last record of each conversation, how many there were in all, and where the last whole one
-/// ends; `None` where this is another file.
-fn read(bytes: &[u8]) -> Option<(Vec<Record>, usize, usize)> {
-    let mut rest = bytes.strip_prefix(MAGIC)?;
-    let mut last = HashMap::new();
-    let mut records = 0;
-    while let Some(record) = Record::read(&mut rest) {
-        records += 1;
-        last.insert(record.key(), record);
-    }
-    let mut homes: Vec<Record> = last
-        .into_values()
-        .filter(|record| matches!(record, Record::Set { .. }))
-        .collect();
-    homes.sort_by_key(|record| match record {
-        Record::Set { home, .. } => (home.last_active, record.key()),
-        Record::Forget(key) => (routing::Time(0), *key),
-    });
-    Some((homes, records, bytes.len() - rest.len()))
 }
 
 #[cfg(test)]

@@ -2,13 +2,15 @@
 //! engines' caches outlive the warden, so the homes must too.)
 //!
 //! `data_dir` makes sure that one process at a time works in the directory. `journal` is the file
-//! of one model's homes, `record` its lines, `homes` the thread that writes them all.
+//! of one model's homes, `record` its lines, `recover` what a damaged one still tells, `homes` the
+//! thread that writes them all.
 
 mod atomic;
 mod data_dir;
 mod homes;
 mod journal;
 mod record;
+mod recover;
 #[cfg(test)]
 mod tests;
 

@@ -10,6 +10,8 @@ use xxhash_rust::xxh3::xxh3_64;
 const HEAD_BYTES: usize = 6;
 /// Longest name of a replica that fits; URLs are far shorter.
 const REPLICA_BYTES_MAX: usize = 512;
+/// No content is longer. What claims to be is none, and need not be hashed to tell.
+const CONTENT_BYTES_MAX: usize = 128 + REPLICA_BYTES_MAX;
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +67,9 @@ impl Record {
         let mut rest = *bytes;
         let length = usize::from(u16::from_le_bytes(take(&mut rest)?));
         let hash = u32::from_le_bytes(take(&mut rest)?);
+        if length > CONTENT_BYTES_MAX {
+            return None;
+        }
         let (content, rest) = rest.split_at_checked(length)?;
         if xxh3_64(content) as u32 != hash {
             return None;

@@ -1,6 +1,8 @@
 //! Homes over restarts, crashes, damage and a full disk.
 
-use std::{fs, io::Write as _, path::Path, sync::Arc};
+mod damage;
+
+use std::{fs, path::Path, sync::Arc};
 
 use proptest::prelude::*;
 use routing::{
@@ -117,21 +119,6 @@ fn the_file_is_written_anew_before_it_outgrows_its_conversations() {
 
 proptest! {
     #[test]
-    fn damage_anywhere_costs_only_what_follows(at in 8_usize..400, bit in 0_u8..8) {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("j");
-        let (mut journal, _) = Journal::open(&path).unwrap();
-        let homes: Vec<Record> = (0..4).map(|key| home(key, key as u64)).collect();
-        journal.append(&homes).unwrap();
-        let mut bytes = fs::read(&path).unwrap();
-        let each = (bytes.len() - 8) / 4;
-        let at = at.min(bytes.len() - 1);
-        bytes[at] ^= 1 << bit;
-        fs::write(&path, &bytes).unwrap();
-        prop_assert_eq!(read(&path), &homes[..(at - 8) / each]);
-    }
-
-    #[test]
     fn arbitrary_bytes_are_no_records_but_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let mut rest = &bytes[..];
         while Record::read(&mut rest).is_some() {}
@@ -225,23 +212,47 @@ fn a_full_disk_stops_nothing_and_heals_with_all_homes() {
 }
 
 #[test]
-fn the_seed_stays_is_private_and_a_damaged_one_is_refused() {
+fn the_seed_stays_and_is_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state");
     let seed = DataDir::open(&path).unwrap().seed();
     assert!(DataDir::open(&path).unwrap().seed() == seed);
-    let mode = fs::metadata(path.join("seed"))
-        .unwrap()
-        .permissions()
-        .mode();
-    assert_eq!(mode & 0o777, 0o600);
-    fs::File::create(path.join("seed"))
-        .unwrap()
-        .write_all(b"short")
-        .unwrap();
-    let error = DataDir::open(&path).unwrap_err().to_string();
-    assert!(error.contains("seed is damaged"), "{error}");
+    for file in ["seed", "seed.copy"] {
+        let mode = fs::metadata(path.join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+    // A version that kept no copy left this.
+    fs::remove_file(path.join("seed.copy")).unwrap();
+    assert!(DataDir::open(&path).unwrap().seed() == seed);
+    assert!(path.join("seed.copy").exists());
+}
+
+#[test]
+fn damage_to_either_file_of_the_seed_is_mended_and_to_both_stops_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || DataDir::open(directory.path()).unwrap().seed();
+    let seed = open();
+    let (first, copy) = (
+        directory.path().join("seed"),
+        directory.path().join("seed.copy"),
+    );
+    for path in [&first, &copy] {
+        let whole = fs::read(path).unwrap();
+        for at in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << (at % 8);
+            for damaged in [&flipped[..], &whole[..at]] {
+                fs::write(path, damaged).unwrap();
+                assert!(open() == seed, "byte {at} of {}", path.display());
+                assert_eq!(fs::read(path).unwrap(), whole, "mended");
+            }
+        }
+    }
+    fs::write(&first, "short").unwrap();
+    fs::write(&copy, "short").unwrap();
+    let anew = open();
+    assert!(anew != seed && open() == anew);
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! What is on disk about a running engine, so that the next warden finds it again: written before
 //! the engine is started and removed when it has ended.
+//!
+//! A lost record would leave a model in a card's memory that nobody ends. So it lies there twice,
+//! each with a checksum (a flipped bit in a pid is a good pid too), and the first whole one counts.
 
 use std::{
     fs, io,
@@ -7,6 +10,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::process::{self, Identity};
 use crate::persist::write_atomically;
@@ -26,6 +30,14 @@ pub(super) struct Record {
     pub(super) command: u64,
 }
 
+/// As it lies on disk.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    #[serde(flatten)]
+    record: Record,
+    checksum: u64,
+}
+
 impl Record {
     /// Reads a record. What cannot be understood is as good as none, and said.
     pub(super) fn read(path: &Path) -> Option<Self> {
@@ -34,22 +46,44 @@ impl Record {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
                 tracing::error!(path = %path.display(), %error, "an engine's record cannot be read");
-                return None;
+                Vec::new()
             }
         };
-        match serde_json::from_slice(&bytes) {
-            Ok(record) => Some(record),
-            Err(error) => {
-                tracing::error!(path = %path.display(), %error, "an engine's record is damaged; if its engine still runs, end it by hand");
-                None
+        if let Some(record) = Self::parse(&bytes) {
+            return Some(record);
+        }
+        let twin = fs::read(twin(path)).ok();
+        let record = twin.and_then(|bytes| Self::parse(&bytes));
+        match &record {
+            Some(_) => {
+                tracing::warn!(path = %path.display(), "an engine's record is damaged; its copy is taken");
+            }
+            None => {
+                tracing::error!(path = %path.display(), "an engine's record is damaged, and its copy too; if its engine still runs, end it by hand");
             }
         }
+        record
+    }
+
+    /// A record from the bytes of its file; `None` unless it is as it was written.
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+        let stored: Stored = serde_json::from_slice(bytes).ok()?;
+        (stored.checksum == stored.record.checksum()).then_some(stored.record)
+    }
+
+    fn checksum(&self) -> u64 {
+        xxh3_64(&serde_json::to_vec(self).expect("a record is plain JSON"))
     }
 
     /// Writes it. Blocks on the disk.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
-        let json = serde_json::to_vec_pretty(self).expect("a record is plain JSON");
-        write_atomically(path, &json)
+        let stored = Stored {
+            record: self.clone(),
+            checksum: self.checksum(),
+        };
+        let json = serde_json::to_vec_pretty(&stored).expect("a record is plain JSON");
+        write_atomically(path, &json)?;
+        write_atomically(&twin(path), &json)
     }
 
     /// Ends what is left of it once its process is gone; how much could not be ended. Blocks.
@@ -66,13 +100,22 @@ impl Record {
     }
 }
 
+/// Where the copy lies.
+fn twin(path: &Path) -> PathBuf {
+    path.with_extension("copy")
+}
+
 /// Forgets an engine. Blocks on the disk.
 pub(super) fn remove(path: &Path) {
-    match fs::remove_file(path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        // At worst the next warden finds a record of a process that is gone.
-        Err(error) => tracing::warn!(path = %path.display(), %error, "an engine's record stays"),
+    for path in [path, &twin(path)] {
+        match fs::remove_file(path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // At worst the next warden finds a record of a process that is gone.
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "an engine's record stays");
+            }
+        }
     }
 }
 
@@ -95,6 +138,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_flipped_bit_and_no_truncation_loses_an_engine() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("server-0.json");
+        let record = Record {
+            model: "m".to_owned(),
+            mark: "a mark".to_owned(),
+            process: Identity::of(std::process::id()),
+            port: 8000,
+            command: 77,
+        };
+        record.write(&path).unwrap();
+        let whole = fs::read(&path).unwrap();
+        for damaged in [path.clone(), twin(&path)] {
+            for at in 0..whole.len() {
+                fs::write(&damaged, &whole[..at]).unwrap();
+                assert_eq!(Record::read(&path).as_ref(), Some(&record), "cut at {at}");
+                for bit in 0..8 {
+                    let mut bytes = whole.clone();
+                    bytes[at] ^= 1 << bit;
+                    fs::write(&damaged, &bytes).unwrap();
+                    let read = Record::read(&path);
+                    assert_eq!(read.as_ref(), Some(&record), "bit {bit} of byte {at}");
+                }
+            }
+            fs::write(&damaged, &whole).unwrap();
+        }
+    }
+
+    #[test]
     fn a_record_comes_back_and_a_stranger_with_its_pid_is_not_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("server-0.json");
@@ -115,6 +187,7 @@ mod tests {
             "the right pid and start, but no mark of ours"
         );
         fs::write(&path, b"{").unwrap();
+        fs::write(twin(&path), b"{").unwrap();
         assert_eq!(Record::read(&path), None);
         remove(&path);
         remove(&path);
