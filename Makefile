@@ -30,11 +30,16 @@ run: build ## Build everything and serve the demo: four simulated replicas as mo
 build: system web ## Build the pages and the release binary that embeds them
 	cargo build --release --locked -p lm-warden
 
+.PHONY: package
+package: build ## A Debian package and a tarball, into target/package
+	rm -rf target/package
+	scripts/package
+
 .PHONY: test
 test: system web ## Run all tests: Rust, pages, and the Python SDKs against a running service
 	scripts/cargo-test --workspace
 	scripts/web test
-	$(MAKE) e2e-sdk
+	$(MAKE) e2e-sdk e2e-package
 
 .PHONY: check
 check: format lint docs licences tree test ## Everything that has to hold before a change lands
@@ -66,6 +71,10 @@ tree: ## No machine's paths, registry hosts, conflict marks or large files in th
 .PHONY: e2e-sdk
 e2e-sdk: debug-build ## The Python SDKs of Anthropic and OpenAI against a running service
 	scripts/e2e-sdk
+
+.PHONY: e2e-package
+e2e-package: debug-build ## The packages (of the development build) unpacked into empty folders and used
+	scripts/e2e-package
 
 .PHONY: e2e-claude
 e2e-claude: debug-build ## Claude Code in a namespace of its own; affinity on beside off

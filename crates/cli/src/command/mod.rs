@@ -6,6 +6,7 @@ mod claude;
 mod doctor;
 mod engine;
 mod logs;
+mod manual;
 mod reload;
 mod serve;
 mod simulate;
@@ -29,6 +30,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Simulate(simulate::Simulate),
     Engine(Box<engine::Engine>),
+    #[command(hide = true)]
+    Manual(manual::Manual),
 }
 
 impl Command {
@@ -44,6 +47,7 @@ impl Command {
             Self::Bench(command) => command.run(),
             Self::Simulate(command) => command.run(),
             Self::Engine(command) => command.run(),
+            Self::Manual(command) => command.run(),
         }
     }
 }

@@ -1,13 +1,17 @@
 //! Puts the service together, runs it until a signal, and takes it apart in order: stop accepting,
 //! drain, flush what outlives the process, end the simulated engines, and stop or leave vLLM.
 
+mod notify;
 mod signals;
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc};
 
 use tokio::{net::TcpListener, task::JoinSet};
 
-use self::signals::{Follower, Signals};
+use self::{
+    notify::Notifier,
+    signals::{Follower, Signals},
+};
 
 use crate::{
     clock,
@@ -126,10 +130,14 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     let (server, handle) = Server::new(Arc::new(gateway));
     eprint!("{}", banner(address, &config));
     let mut listening = tokio::spawn(server.run(listener));
+    let notifier = Arc::new(Notifier::from_environment());
+    notifier.ready();
+    watchers.spawn(Arc::clone(&notifier).beat(Arc::clone(&fleet)));
     let mut signals = Follower {
         signals,
         handle,
         reloader,
+        notifier,
         stops_engines: config.server.stop_engines,
     };
     let drained = signals.until(&mut listening).await;

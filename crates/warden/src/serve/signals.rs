@@ -12,6 +12,7 @@ use tokio::{
     task::JoinHandle,
 };
 
+use super::notify::Notifier;
 use crate::{
     gateway::{DrainHandle, Drained},
     reload::Reloader,
@@ -61,6 +62,7 @@ pub(super) struct Follower {
     pub(super) signals: Signals,
     pub(super) handle: DrainHandle,
     pub(super) reloader: Arc<Reloader>,
+    pub(super) notifier: Arc<Notifier>,
     pub(super) stops_engines: bool,
 }
 
@@ -83,6 +85,7 @@ impl Follower {
                     is_draining = true;
                     let at_terminal = wanted == Wanted::Interrupt && io::stdin().is_terminal();
                     self.stops_engines |= at_terminal;
+                    self.notifier.stopping();
                     self.handle.drain();
                 }
             }
@@ -90,11 +93,13 @@ impl Follower {
     }
 
     fn reload(&self) {
-        let reloader = Arc::clone(&self.reloader);
+        let (reloader, notifier) = (Arc::clone(&self.reloader), Arc::clone(&self.notifier));
+        notifier.reloading();
         tokio::task::spawn_blocking(move || {
             if let Err(error) = reloader.reload() {
                 tracing::error!("SIGHUP: {error}");
             }
+            notifier.ready();
         });
     }
 

@@ -11,7 +11,14 @@ use super::process::MARK;
 use crate::config::{Layout, Vllm};
 
 /// Variables of the warden's own environment that are no engine's business.
-const PRIVATE: [&str; 3] = ["LM_WARDEN_KEY", "LM_WARDEN_URL", "VLLM_API_KEY"];
+const PRIVATE: [&str; 6] = [
+    "LM_WARDEN_KEY",
+    "LM_WARDEN_URL",
+    "NOTIFY_SOCKET",
+    "VLLM_API_KEY",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
 
 /// One server's command.
 #[derive(Debug, Clone)]
