@@ -6,6 +6,7 @@
 
 #![deny(clippy::iter_over_hash_type)]
 
+mod blame;
 mod dialect;
 mod error_body;
 mod facts;
@@ -16,6 +17,7 @@ mod reply;
 pub mod serve;
 mod version;
 
+pub use blame::is_clients_mistake;
 pub use dialect::Dialect;
 pub use error_body::{ErrorKind, error_body, error_event};
 pub use facts::{

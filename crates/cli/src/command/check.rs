@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use warden::{
     commands::out,
-    config::{Config, Overrides, json_schema},
+    config::{Overrides, json_schema},
 };
 
 use crate::exit::{Exit, Failure};
@@ -28,8 +28,7 @@ impl Check {
             out(&(json_schema() + "\n"));
             return Ok(Exit::Done);
         }
-        let config = Config::load(self.config.as_deref(), &Overrides::default())
-            .map_err(|error| Failure::new(Exit::Usage, error))?;
+        let config = super::load(self.config.as_deref(), &Overrides::default())?;
         out(&config.to_toml());
         Ok(Exit::Done)
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use warden::{
-    config::{Config, Overrides},
+    config::Overrides,
     doctor::{self, Level},
 };
 
@@ -25,8 +25,7 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) fn run(self) -> Result<Exit, Failure> {
-        let config = Config::load(self.config.as_deref(), &Overrides::default())
-            .map_err(|error| Failure::new(Exit::Usage, error))?;
+        let config = super::load(self.config.as_deref(), &Overrides::default())?;
         let findings = doctor::examine(&config);
         if self.json {
             doctor::print_json(&findings);

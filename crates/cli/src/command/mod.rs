@@ -12,7 +12,11 @@ mod serve;
 mod simulate;
 mod status;
 
+use std::path::Path;
+
 use clap::Subcommand;
+use sim::profile::Profile;
+use warden::config::{Config, Engine as EngineSettings, Overrides};
 
 use crate::exit::{Exit, Failure};
 
@@ -50,4 +54,22 @@ impl Command {
             Self::Manual(command) => command.run(),
         }
     }
+}
+
+/// Reads the configuration, or the demo's, and makes sure that what it wants simulated can be: the
+/// profiles are the simulator's, which the service itself knows nothing of.
+fn load(path: Option<&Path>, overrides: &Overrides) -> Result<Config, Failure> {
+    let usage = |error: anyhow::Error| Failure::new(Exit::Usage, error);
+    let config = Config::load(path, overrides).map_err(|error| usage(error.into()))?;
+    for (index, model) in config.models.iter().enumerate() {
+        if let EngineSettings::Simulated(engine) = &model.engine
+            && let Err(error) = Profile::named(&engine.profile)
+        {
+            let profile = &engine.profile;
+            return Err(usage(anyhow::anyhow!(
+                "models[{index}].engine.profile = {profile:?}: {error}"
+            )));
+        }
+    }
+    Ok(config)
 }

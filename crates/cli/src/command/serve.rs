@@ -2,10 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use warden::{
-    config::{Config, Overrides},
-    reload::Source,
-};
+use warden::{config::Overrides, reload::Source};
 
 use crate::{
     block_on,
@@ -45,8 +42,7 @@ impl Serve {
             data_dir: self.data_dir,
             stop_engines: self.stop_engines,
         };
-        let config = Config::load(self.config.as_deref(), &overrides)
-            .map_err(|error| Failure::new(Exit::Usage, error))?;
+        let config = super::load(self.config.as_deref(), &overrides)?;
         let _log = logging::start(self.log_json);
         let source = Source {
             path: self.config,

@@ -26,6 +26,10 @@ fn a_bad_configuration_is_refused_by_check_and_serve_alike() {
             &["engine.speed", "kind = \"vllm\"", "remove it"],
         ),
         (
+            &CONFIG.replace("speed = 1000.0", "profile = \"rtx\""),
+            &["models[0].engine.profile = \"rtx\"", "rtx-a4000-qwen3-4b"],
+        ),
+        (
             &CONFIG.replace("speed = 1000.0", "speed = 0.0"),
             &["speed", "0.0", "over 0"],
         ),

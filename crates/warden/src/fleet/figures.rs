@@ -1,6 +1,7 @@
 //! What one replica's metrics said, and its counters since the warden started.
 
 use routing::{Gauges, Time};
+use serde::{Deserialize, Serialize};
 use vllm::EngineMetrics;
 
 /// One replica's metrics.
@@ -13,21 +14,80 @@ pub struct Figures {
     prompt_tokens: Since,
     prompt_tokens_cached: Since,
     generation_tokens: Since,
+    mark: Mark,
+}
+
+/// What tells one engine process from the next.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// `process_start_time_seconds`; with several API servers vLLM shows none.
+    started_s: Option<f64>,
+    /// Counters that only grow while a process lives.
+    prompt_tokens: Option<f64>,
+    generation_tokens: Option<f64>,
+}
+
+impl Mark {
+    /// Whether `now` is another process than this was.
+    fn is_another(&self, now: &Self) -> bool {
+        let pairs = |of: fn(&Self) -> Option<f64>| of(self).zip(of(now));
+        // The same number, printed twice.
+        let starts = pairs(|mark| mark.started_s);
+        let counters = [
+            pairs(|mark| mark.prompt_tokens),
+            pairs(|mark| mark.generation_tokens),
+        ];
+        starts.is_some_and(|(before, now)| before.to_bits() != now.to_bits())
+            || counters
+                .into_iter()
+                .flatten()
+                .any(|(before, now)| now < before)
+    }
+
+    /// What a scrape leaves out is compared with the next that has it: a new process begins without
+    /// samples.
+    fn or(self, before: Self) -> Self {
+        Self {
+            started_s: self.started_s.or(before.started_s),
+            prompt_tokens: self.prompt_tokens.or(before.prompt_tokens),
+            generation_tokens: self.generation_tokens.or(before.generation_tokens),
+        }
+    }
 }
 
 impl Figures {
-    /// Takes note of a scrape. True where the counters say that this is another process than
-    /// before: a counter that went down.
-    pub(super) fn scraped(&mut self, at: Time, metrics: EngineMetrics) -> bool {
-        let fell = [
-            self.prompt_tokens.update(metrics.prompt_tokens),
-            self.generation_tokens.update(metrics.generation_tokens),
-        ];
+    /// Takes note of a scrape of a process that started at `started_s`. True where this is another
+    /// process than before.
+    pub(super) fn scraped(
+        &mut self,
+        at: Time,
+        started_s: Option<f64>,
+        metrics: EngineMetrics,
+    ) -> bool {
+        self.prompt_tokens.update(metrics.prompt_tokens);
+        self.generation_tokens.update(metrics.generation_tokens);
         self.prompt_tokens_cached
             .update(metrics.prompt_tokens_cached);
         self.scraped = Some(at);
         self.latest = metrics;
-        fell.contains(&true)
+        let mark = Mark {
+            started_s,
+            prompt_tokens: metrics.prompt_tokens,
+            generation_tokens: metrics.generation_tokens,
+        };
+        let is_another = self.mark.is_another(&mark);
+        self.mark = mark.or(self.mark);
+        is_another
+    }
+
+    /// The process that was last seen.
+    pub fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// The process that an earlier warden saw last.
+    pub fn remember(&mut self, mark: Mark) {
+        self.mark = mark;
     }
 
     /// What the router is told; `None` where the engine does not report its queue.
@@ -59,20 +119,13 @@ struct Since {
 }
 
 impl Since {
-    /// True where it fell. What a scrape leaves out is compared with the next that has it: with
-    /// several API servers vLLM shows no start time, and a new process begins without samples.
-    fn update(&mut self, now: Option<f64>) -> bool {
-        let Some(now) = now else {
-            return false;
-        };
-        let last = self.last.replace(now);
-        let fell = last.is_some_and(|last| now < last);
-        self.grown += match last {
+    fn update(&mut self, now: Option<f64>) {
+        let Some(now) = now else { return };
+        self.grown += match self.last.replace(now) {
             None => 0.0,
-            Some(_) if fell => now,
+            Some(last) if now < last => now,
             Some(last) => now - last,
         };
-        fell
     }
 
     fn total(&self) -> Option<f64> {

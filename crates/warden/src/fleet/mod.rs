@@ -16,7 +16,7 @@ mod tests;
 mod versions;
 
 pub use demand::Demand;
-pub use figures::Figures;
+pub use figures::{Figures, Mark};
 pub(crate) use health::Process;
 pub use logs::{LogLine, Logs};
 pub(crate) use model::threshold;

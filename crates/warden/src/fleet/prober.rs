@@ -38,8 +38,6 @@ struct Server {
     fetch: Fetch,
     replicas: Vec<ReplicaIndex>,
     steering: Steering,
-    /// `process_start_time_seconds` of the last scrape.
-    started_s: Option<f64>,
     /// Whether version and model were told by this process.
     introduced: bool,
 }
@@ -62,7 +60,6 @@ impl Watch {
             fetch: Fetch::new(TIMEOUT, BODY_BYTES_MAX, model.engine_key.as_deref()),
             replicas,
             steering,
-            started_s: None,
             introduced: false,
         };
         Self(groups.into_iter().map(server).collect())
@@ -171,13 +168,7 @@ impl Server {
     /// True where the figures differ from those before.
     fn scraped(&mut self, scrape: &Scrape) -> bool {
         let now = clock::now();
-        let started_s = scrape.process_start_time_s;
-        let mut restarted = self.started_s.zip(started_s).is_some_and(|(before, now)| {
-            // The same number, printed twice.
-            before.to_bits() != now.to_bits()
-        });
-        self.started_s = started_s.or(self.started_s);
-        let mut differs = false;
+        let (mut restarted, mut differs) = (false, false);
         let mut events = Vec::new();
         let mut figures = self.model.figures();
         for replica in &self.replicas {
@@ -191,7 +182,7 @@ impl Server {
             {
                 events.push(Event::KvTokens(*replica, kv_tokens));
             }
-            restarted |= figures.scraped(now, metrics);
+            restarted |= figures.scraped(now, scrape.process_start_time_s, metrics);
             events.extend(
                 figures
                     .gauges()

@@ -32,34 +32,34 @@ fn metrics(prompt: f64, cached: Option<f64>) -> EngineMetrics {
 fn the_hit_rate_counts_from_the_first_scrape_and_over_restarts() {
     let mut figures = Figures::default();
     assert_eq!(figures.hit_rate(), None);
-    assert!(!figures.scraped(Time(1), metrics(1000.0, Some(0.0))));
+    assert!(!figures.scraped(Time(1), None, metrics(1000.0, Some(0.0))));
     assert_eq!(
         figures.hit_rate(),
         None,
         "nothing ran since the first scrape"
     );
-    assert!(!figures.scraped(Time(2), metrics(1100.0, Some(50.0))));
+    assert!(!figures.scraped(Time(2), None, metrics(1100.0, Some(50.0))));
     assert_eq!(figures.hit_rate(), Some(0.5));
     assert!(
-        figures.scraped(Time(3), metrics(100.0, Some(0.0))),
+        figures.scraped(Time(3), None, metrics(100.0, Some(0.0))),
         "a counter fell"
     );
     assert_eq!(figures.hit_rate(), Some(0.25));
-    assert!(!figures.scraped(Time(4), EngineMetrics::default()));
+    assert!(!figures.scraped(Time(4), None, EngineMetrics::default()));
     assert!(
-        figures.scraped(Time(5), metrics(60.0, Some(0.0))),
+        figures.scraped(Time(5), None, metrics(60.0, Some(0.0))),
         "a counter was gone, and came back lower"
     );
     let mut silent = Figures::default();
-    silent.scraped(Time(1), metrics(1.0, None));
-    silent.scraped(Time(2), metrics(9.0, None));
+    silent.scraped(Time(1), None, metrics(1.0, None));
+    silent.scraped(Time(2), None, metrics(9.0, None));
     assert_eq!(silent.hit_rate(), None, "unknown is not 0");
 }
 
 #[test]
 fn gauges_are_told_only_where_the_engine_reports_its_queue() {
     let mut figures = Figures::default();
-    figures.scraped(Time(1), metrics(5.0, None));
+    figures.scraped(Time(1), None, metrics(5.0, None));
     assert_eq!(figures.gauges(), None);
     let whole = EngineMetrics {
         running: Some(2.0),
@@ -68,7 +68,7 @@ fn gauges_are_told_only_where_the_engine_reports_its_queue() {
         generation_tokens: Some(3.0),
         ..metrics(5.0, None)
     };
-    figures.scraped(Time(2), whole);
+    figures.scraped(Time(2), None, whole);
     let gauges = figures.gauges().unwrap();
     assert_eq!(
         (gauges.running, gauges.waiting, gauges.tokens_total),

@@ -9,7 +9,7 @@
 use std::{collections::VecDeque, future::poll_fn, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Uri, header, response::Parts};
+use http::{HeaderValue, Request, StatusCode, Uri, header, response::Parts};
 use routing::Event;
 
 use super::{
@@ -188,7 +188,7 @@ fn report_unreachable(call: &Call, aim: &Aim) {
 async fn hold(
     gateway: &Gateway,
     mut call: Call,
-    (head, mut feed, mut step): Opened,
+    (mut head, mut feed, mut step): Opened,
     ledger: &mut Ledger,
 ) -> Result<Answer, GatewayError> {
     let streaming = is_event_stream(&head.headers);
@@ -212,6 +212,7 @@ async fn hold(
                 }
             }
             Step::End(end) => {
+                tell_of_a_mistake(&mut head, &opening);
                 let rest = Rest::Ended(end_of(end, head.status.as_u16()), feed.usage());
                 return Ok(Answer {
                     head,
@@ -223,5 +224,17 @@ async fn hold(
             Step::Broken(_) => return Err(Failure::Incomplete.verdict(gateway, &call)),
         }
         step = poll_fn(|cx| feed.poll_step(cx)).await;
+    }
+}
+
+/// Clients send a 500 again; one that only tells of their own mistake they need not.
+fn tell_of_a_mistake(head: &mut Parts, opening: &VecDeque<Bytes>) {
+    if head.status != StatusCode::INTERNAL_SERVER_ERROR {
+        return;
+    }
+    let body: Vec<u8> = opening.iter().flatten().copied().collect();
+    if vllm::is_clients_mistake(&body) {
+        let never = HeaderValue::from_static("false");
+        head.headers.insert("x-should-retry", never);
     }
 }

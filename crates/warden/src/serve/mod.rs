@@ -23,7 +23,7 @@ use crate::{
     gpus::Gpus,
     open_files,
     operators::{self, Operators, Overrides, OverridesError},
-    persist::{DataDir, DataDirError, HomesWriter},
+    persist::{DataDir, DataDirError, HomesWriter, Marks},
     reload::{Reloader, Source},
     supervisor::Supervisor,
     telemetry::Telemetry,
@@ -84,6 +84,7 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
 
     let fleet = Arc::new(Fleet::new(&config, now));
     let homes = HomesWriter::start(&data_dir, &fleet, now)?;
+    let marks = Arc::new(Marks::load(data_dir.path("engines-seen.json"), &fleet));
     let overrides = Overrides::load(data_dir.path("routing.json"), &config, &fleet)?;
     let overrides = Arc::new(overrides);
     let replicas = |model: &fleet::Model| model.replica_ids.len();
@@ -127,6 +128,7 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     supervisor.settled().await;
     let mut watchers = watch(&config, &fleet, &telemetry, &program).await;
     watchers.spawn(gpus.watch());
+    watchers.spawn(Arc::clone(&marks).keep());
     let (server, handle) = Server::new(Arc::new(gateway));
     eprint!("{}", banner(address, &config));
     let mut listening = tokio::spawn(server.run(listener));
@@ -142,6 +144,7 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     };
     let drained = signals.until(&mut listening).await;
     homes.stop();
+    marks.write();
     signals.end(&supervisor).await;
     drop(watchers);
     tracing::info!(

@@ -10,6 +10,7 @@ use warden::{
     clock,
     config::{Config, Overrides},
     fleet::{Fleet, Model, ModelState, Watch},
+    persist::Marks,
     telemetry::Telemetry,
 };
 
@@ -178,6 +179,33 @@ async fn another_process_behind_the_same_url_has_a_cold_cache() {
     assert!(committed() > 0);
     process.store(2, Ordering::SeqCst);
     until("the cache to be taken for cold", || committed() == 0).await;
+}
+
+#[tokio::test]
+async fn an_engine_that_was_restarted_while_the_warden_was_down_has_a_cold_cache() {
+    let process = Arc::new(AtomicU32::new(1));
+    let engine = engine(Arc::clone(&process)).await;
+    let settings = format!("url = {:?}\ndata_parallel_size = 2", engine.url());
+    let folder = tempfile::tempdir().unwrap();
+    let marks = |model: &Arc<Model>| {
+        let models = vec![Arc::clone(model)];
+        Marks::load(folder.path().join("engines-seen.json"), &Fleet { models })
+    };
+    // One life of a warden: its homes come back, then it looks at its engines.
+    let committed_after_a_look = async || {
+        let (model, telemetry) = model(&settings);
+        let marks = marks(&model);
+        let ReplicaIndex(home) = one_turn(&model);
+        Watch::new(&model, &telemetry).look().await;
+        marks.write();
+        let snapshot = model.router.lock().snapshot(clock::now());
+        snapshot.replicas[usize::from(home)].committed_tokens
+    };
+    assert!(committed_after_a_look().await > 0, "nothing is known yet");
+    assert!(committed_after_a_look().await > 0, "the same process");
+    process.store(2, Ordering::SeqCst);
+    assert_eq!(committed_after_a_look().await, 0, "another process");
+    assert!(committed_after_a_look().await > 0);
 }
 
 #[tokio::test]

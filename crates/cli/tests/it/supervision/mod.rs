@@ -1,6 +1,8 @@
 //! Engines that the warden starts, with a simulated engine that poses as vLLM: they start, die, are
 //! stopped, and outlive the warden. What needs the real vLLM is in `e2e/vllm`.
 
+mod on_demand;
+mod terminal;
 mod warden;
 
 use std::{fs, os::unix::process::CommandExt as _, process::Command};
@@ -167,6 +169,31 @@ fn a_server_that_dies_takes_one_replica_and_its_conversations_move() {
 }
 
 #[test]
+fn a_rank_that_dies_on_another_machine_takes_nothing_new_and_is_shown() {
+    let place = Place::new(RANKS);
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    let homes: Vec<String> = ["a", "b"].map(|session| turn(&warden, session).0).into();
+    assert_eq!(homes, ["0", "1"]);
+    // What vLLM shows of it: `/health` is 200, its requests hang, its gauges stand still.
+    let fault = warden::request(
+        place.engine_port(),
+        "POST",
+        "/sim/fault",
+        ("", "wedge:rank=1"),
+    );
+    assert_eq!(fault.status, 204, "{fault:?}");
+    let _hangs = warden.begin_turn("b");
+    soon("it is shown", || {
+        let model = warden.get("/api/v1/models/m").json();
+        (model["routing"]["replicas"][1]["state"] == "wedged").then_some(())
+    });
+    assert_eq!(turn(&warden, "b").0, "0");
+    assert_eq!(turn(&warden, "c").0, "0");
+    assert_eq!(turn(&warden, "a"), ("0".to_owned(), "sticky".to_owned()));
+}
+
+#[test]
 fn a_rolling_restart_loses_no_request() {
     let place = Place::new(SERVERS);
     let warden = place.serve(&[]);
@@ -237,24 +264,6 @@ fn a_strangers_pid_is_never_touched() {
     assert!(stranger.try_wait().unwrap().is_none());
     stranger.kill().unwrap();
     stranger.wait().unwrap();
-}
-
-#[test]
-fn a_model_on_demand_starts_with_its_first_request() {
-    let place = Place::new("start = \"on-demand\"\nargs = [\"--speed\", \"0\"]");
-    let warden = place.serve(&["--stop-engines"]);
-    warden.until("stopped");
-    assert_eq!(place.pid(0), None);
-    let refused = warden.turn("a");
-    assert_eq!(refused.status, 503);
-    assert!(refused.header("retry-after").is_some());
-    assert!(refused.body.contains("on demand"), "{refused:?}");
-    warden.until("ready");
-    turn(&warden, "a");
-    warden.post("/api/v1/models/m/stop");
-    warden.until("stopped");
-    assert!(warden.turn("a").body.contains("an operator stopped it"));
-    warden.end(Signal::SIGTERM);
 }
 
 #[test]

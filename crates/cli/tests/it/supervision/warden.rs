@@ -89,22 +89,33 @@ impl Place {
         self.dir.path().join("data")
     }
 
-    /// Writes the configuration.
+    /// Writes the configuration of model "m".
     pub(super) fn configure(&self, engine: &str, routing: &str) {
+        let model = self.model_tables("m", engine);
+        self.configure_models(&[model, format!("[models.routing]\n{routing}\n")]);
+    }
+
+    /// Writes the configuration of these models.
+    pub(super) fn configure_models(&self, models: &[String]) {
+        let (port, here) = (self.port, self.dir.path().display());
+        let server =
+            format!("[server]\nlisten = \"127.0.0.1:{port}\"\ndata_dir = \"{here}/data\"\n");
+        fs::write(self.config(), server + &models.concat()).unwrap();
+    }
+
+    /// The tables of a model that the fake vLLM serves.
+    pub(super) fn model_tables(&self, name: &str, engine: &str) -> String {
         let fake = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/tests/it/supervision/fake_vllm.sh"
         );
-        let (port, here) = (self.port, self.dir.path().display());
+        let here = self.dir.path().display();
         let binary = env!("CARGO_BIN_EXE_lm-warden");
-        let text = format!(
-            "[server]\nlisten = \"127.0.0.1:{port}\"\ndata_dir = \"{here}/data\"\n\
-             [[models]]\nname = \"m\"\n[models.engine]\nkind = \"vllm\"\n\
+        format!(
+            "[[models]]\nname = \"{name}\"\n[models.engine]\nkind = \"vllm\"\n\
              model = \"{here}/model\"\nexecutable = \"{fake}\"\n{engine}\n\
-             [models.engine.env]\nLM_WARDEN = \"{binary}\"\nOF_TEST = \"{here}\"\n\
-             [models.routing]\n{routing}\n"
-        );
-        fs::write(self.config(), text).unwrap();
+             [models.engine.env]\nLM_WARDEN = \"{binary}\"\nOF_TEST = \"{here}\"\n"
+        )
     }
 
     pub(super) fn config(&self) -> PathBuf {
@@ -113,6 +124,11 @@ impl Place {
 
     /// Starts a warden here; the next after one that has ended, or was killed.
     pub(super) fn serve(&self, arguments: &[&str]) -> Warden {
+        self.serve_at(Stdio::null(), arguments)
+    }
+
+    /// The same, with this for its standard input.
+    pub(super) fn serve_at(&self, stdin: Stdio, arguments: &[&str]) -> Warden {
         let log = fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -123,7 +139,7 @@ impl Place {
             .arg("--config")
             .arg(self.config())
             .args(arguments)
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
@@ -153,6 +169,13 @@ impl Place {
         let (_, record) = self.record(server)?;
         let record: Value = serde_json::from_str(&record).ok()?;
         record["process"]["pid"].as_u64().map(|pid| pid as u32)
+    }
+
+    /// The port of the first server.
+    pub(super) fn engine_port(&self) -> u16 {
+        let (_, record) = self.record(0).unwrap();
+        let record: Value = serde_json::from_str(&record).unwrap();
+        record["port"].as_u64().unwrap() as u16
     }
 
     /// As if another process had the pid of the first server now.
@@ -240,40 +263,40 @@ impl Warden {
 
     /// One turn of a conversation.
     pub(super) fn turn(&self, session: &str) -> Answer {
-        let body = r#"{"model":"m","max_tokens":4,"messages":[{"role":"user","content":"Hello"}]}"#;
+        self.turn_with("m", session)
+    }
+
+    /// One turn of a conversation with a model.
+    pub(super) fn turn_with(&self, model: &str, session: &str) -> Answer {
         let header = format!("x-session-id: {session}\r\n");
-        self.request("POST", "/v1/messages", &header, body)
+        self.request("POST", "/v1/messages", &header, &turn_body(model))
+    }
+
+    /// A turn that nobody waits for; it is there as long as the connection is.
+    pub(super) fn begin_turn(&self, session: &str) -> TcpStream {
+        let header = format!("x-session-id: {session}\r\n");
+        send(
+            self.port,
+            "POST",
+            "/v1/messages",
+            (&header, &turn_body("m")),
+        )
     }
 
     fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nconnection: close\r\n{headers}\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            self.port,
-            body.len()
-        )
-        .unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        let status = head
-            .split(' ')
-            .nth(1)
-            .and_then(|status| status.parse().ok());
-        Answer {
-            status: status.unwrap_or_else(|| panic!("no answer: {text:?}")),
-            head: head.replace('\r', ""),
-            body: body.to_owned(),
-        }
+        request(self.port, method, path, (headers, body))
+    }
+
+    /// State of a model, and why.
+    pub(super) fn state_of(&self, model: &str) -> (String, String) {
+        let model = self.get(&format!("/api/v1/models/{model}")).json();
+        let text = |key: &str| model[key].as_str().unwrap_or_default().to_owned();
+        (text("state"), text("state_reason"))
     }
 
     /// State of the model, and why.
     pub(super) fn state(&self) -> (String, String) {
-        let model = self.get("/api/v1/models/m").json();
-        let text = |key: &str| model[key].as_str().unwrap_or_default().to_owned();
-        (text("state"), text("state_reason"))
+        self.state_of("m")
     }
 
     /// Waits until the model is in this state; the reason.
@@ -282,5 +305,41 @@ impl Warden {
             let (state, reason) = self.state();
             (state == wanted).then_some(reason)
         })
+    }
+}
+
+fn turn_body(model: &str) -> String {
+    format!(
+        r#"{{"model":"{model}","max_tokens":4,"messages":[{{"role":"user","content":"Hello"}}]}}"#
+    )
+}
+
+/// Sends a request to a port of this machine: further headers (each with its line's end) and body.
+fn send(port: u16, method: &str, path: &str, (headers, body): (&str, &str)) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close\r\n{headers}\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    stream
+}
+
+/// The answer to a request.
+pub(super) fn request(port: u16, method: &str, path: &str, content: (&str, &str)) -> Answer {
+    let mut stream = send(port, method, path, content);
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
+    Answer {
+        status: status.unwrap_or_else(|| panic!("no answer: {text:?}")),
+        head: head.replace('\r', ""),
+        body: body.to_owned(),
     }
 }

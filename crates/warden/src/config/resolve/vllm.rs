@@ -13,7 +13,8 @@ const CARDS_PER_REPLICA: RangeInclusive<i64> = 1..=64;
 const CARD: RangeInclusive<i64> = 0..=255;
 const OFFLOAD_GIB: RangeInclusive<i64> = 0..=65_536;
 const PORT: RangeInclusive<i64> = 1024..=65_535;
-const SECONDS: RangeInclusive<i64> = 10..=7 * 24 * 3600;
+const IDLE_S: RangeInclusive<i64> = 1..=7 * 24 * 3600;
+const START_S: RangeInclusive<i64> = 10..=7 * 24 * 3600;
 const IDLE_STOP_S: i64 = 1800;
 const START_S_MAX: i64 = 1800;
 /// Arguments that the warden sets from other keys, and the key to use instead.
@@ -61,7 +62,7 @@ pub(super) fn vllm(path: &str, file: file::Engine) -> Result<Vllm> {
         Some(file::Layout::Servers) => Layout::Servers,
         None | Some(file::Layout::Ranks) => Layout::Ranks,
     };
-    single_on_macos(path, sizes.replicas, sizes.cards)?;
+    single_on_macos(std::env::consts::OS, path, sizes.replicas, sizes.cards)?;
     let args = file.args.unwrap_or_default();
     check_args(&key("args"), &args)?;
     let api_key = match &file.api_key_env {
@@ -108,8 +109,8 @@ impl Sizes {
             let value = value.unwrap_or(default);
             in_range(&format!("{path}.{name}"), value, range, unit).map(|()| value)
         };
-        let seconds = |name: &str, value: Option<i64>, default: i64| {
-            let value = number(name, value, default, (SECONDS, "seconds"))?;
+        let seconds = |name: &str, value: Option<i64>, default: i64, range| {
+            let value = number(name, value, default, (range, "seconds"))?;
             Ok(Duration::from_secs(value as u64))
         };
         let (replicas, cards) = (file.data_parallel_size, file.tensor_parallel_size);
@@ -129,8 +130,8 @@ impl Sizes {
                 (SEQUENCES, "sequences"),
             )?,
             offload_gib: number("kv_offload_gib", offload, 0, (OFFLOAD_GIB, "GiB"))?,
-            idle_stop: seconds("idle_stop_s", file.idle_stop_s, IDLE_STOP_S)?,
-            start_max: seconds("start_s_max", file.start_s_max, START_S_MAX)?,
+            idle_stop: seconds("idle_stop_s", file.idle_stop_s, IDLE_STOP_S, IDLE_S)?,
+            start_max: seconds("start_s_max", file.start_s_max, START_S_MAX, START_S)?,
         })
     }
 }
@@ -332,8 +333,8 @@ fn check_args(key: &str, args: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn single_on_macos(path: &str, replicas: i64, cards: i64) -> Result<()> {
-    if !cfg!(target_os = "macos") {
+fn single_on_macos(os: &str, path: &str, replicas: i64, cards: i64) -> Result<()> {
+    if os != "macos" {
         return Ok(());
     }
     for (name, size) in [
@@ -350,4 +351,24 @@ fn single_on_macos(path: &str, replicas: i64, cards: i64) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn macos_serves_single_replicas_and_is_told_why_not_more() {
+        let check = |os, replicas, cards| single_on_macos(os, "models[0].engine", replicas, cards);
+        let told = |error: Result<()>| error.expect_err("refused").to_string();
+        let ranks = told(check("macos", 2, 1));
+        assert!(
+            ranks.starts_with("models[0].engine.data_parallel_size = 2: must be 1 on macOS")
+                && ranks.contains("NCCL"),
+            "{ranks}"
+        );
+        assert!(told(check("macos", 1, 2)).contains("tensor_parallel_size = 2"));
+        assert!(check("macos", 1, 1).is_ok());
+        assert!(check("linux", 8, 2).is_ok());
+    }
 }

@@ -213,3 +213,29 @@ async fn connections_are_kept_on_both_sides() {
     assert_eq!(engine.received().len(), 5);
     assert_eq!(engine.connections(), 1);
 }
+
+#[tokio::test]
+async fn a_500_that_tells_of_the_clients_mistake_is_not_worth_a_retry() {
+    for (message, retry) in [
+        (
+            "This model's maximum context length is 1000 tokens. However, you requested 1100.",
+            Some("false"),
+        ),
+        ("temperature must be non-negative, got -1.0.", Some("false")),
+        ("EngineCore encountered an issue.", None),
+    ] {
+        let body = format!(
+            r#"{{"type":"error","error":{{"type":"internal_error","message":"{message}"}}}}"#
+        );
+        let length = body.len();
+        let engine = Engine::answering(format!(
+            "HTTP/1.1 500 Internal Server Error\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        ))
+        .await;
+        let warden = Warden::before(&[&engine]).await;
+        let request = post("/v1/messages", "", messages_body(true));
+        let reply = warden.client().await.ask(request).await;
+        assert_eq!((reply.status, reply.text()), (500, body.as_str()));
+        assert_eq!(reply.header("x-should-retry"), retry, "{message}");
+    }
+}
