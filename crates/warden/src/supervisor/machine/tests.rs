@@ -1,5 +1,7 @@
 //! Every rule of the engine's state machine, and that there is one process at a time.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
