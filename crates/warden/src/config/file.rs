@@ -103,7 +103,9 @@ pub(super) struct Engine {
     /// vLLM: --tool-call-parser: "auto" (by the model's name), "off", or a parser's name. Default
     /// "auto".
     pub(super) tool_call_parser: Option<String>,
-    /// vLLM: further arguments, put last.
+    /// vLLM: further arguments, put last. Before 0.32 vLLM keeps system messages within a
+    /// conversation where they stand, and the prefix cache whole, only with `"--chat-template",
+    /// "FILE"` here, naming a template that takes them.
     pub(super) args: Option<Vec<String>>,
     /// vLLM: further environment variables.
     pub(super) env: Option<BTreeMap<String, String>>,

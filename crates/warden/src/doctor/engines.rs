@@ -64,23 +64,61 @@ fn version(program: &Path) -> Option<String> {
 }
 
 fn template(model: &str, engine: &Vllm, version: Option<&str>) -> Option<Finding> {
-    let has_template = engine
-        .args
-        .iter()
-        .any(|arg| arg == "--chat-template" || arg.starts_with("--chat-template="));
     let number = |part: Option<&str>| part?.parse::<u32>().ok();
     let mut parts = version?.split('.');
     let (major, minor) = (number(parts.next())?, number(parts.next())?);
-    if has_template || (major, minor) >= KEEPS_SYSTEM_IN_PLACE {
+    let moves = (major, minor) < KEEPS_SYSTEM_IN_PLACE;
+    let Some(named) = named_template(&engine.args) else {
+        return moves.then(|| {
+            Finding::warning(
+                "chat template",
+                format!(
+                    "model \"{model}\": this vLLM moves a system message from the middle of a conversation to the front of the prompt, and all that was cached after it is lost"
+                ),
+                "Claude Code sends such messages: save the model's chat template (the chat_template of its tokenizer_config.json) as a file, make sure that it writes system messages where they stand, and add \"--chat-template\", \"FILE\" to args; or use vLLM 0.32 or later",
+            )
+        });
+    };
+    // vLLM takes the template itself too.
+    if named.contains("{%") || named.contains("{{") {
         return None;
     }
-    Some(Finding::warning(
-        "chat template",
-        format!(
-            "model \"{model}\": this vLLM moves a system message from the middle of a conversation to the front of the prompt, and all that was cached after it is lost"
-        ),
-        "Claude Code sends such messages: save the model's chat template (the chat_template of its tokenizer_config.json) as a file, make sure that it writes system messages where they stand, and add \"--chat-template\", \"FILE\" to args; or use vLLM 0.32 or later",
-    ))
+    match fs::read_to_string(named) {
+        Err(error) => Some(Finding::problem(
+            "chat template",
+            format!("model \"{model}\": {named} cannot be read ({error}), and vLLM will not start"),
+            "name a file in args after --chat-template that the service's user may read",
+        )),
+        Ok(text) => refuses_system_messages(&text).then(|| {
+            Finding::warning(
+                "chat template",
+                format!(
+                    "model \"{model}\": {named} raises an exception for a system message in the middle of a conversation, so vLLM moves it to the front of the prompt, and all that was cached after it is lost"
+                ),
+                "let the template write such a message where it stands instead",
+            )
+        }),
+    }
+}
+
+/// What `--chat-template` names; the last one counts.
+fn named_template(args: &[String]) -> Option<&str> {
+    let place = args
+        .iter()
+        .rposition(|arg| arg == "--chat-template" || arg.starts_with("--chat-template="))?;
+    match args[place].split_once('=') {
+        Some((_, named)) => Some(named),
+        None => args.get(place + 1).map(String::as_str),
+    }
+}
+
+/// By the words of the exceptions that models' templates raise, such as "System message must be at
+/// the beginning".
+fn refuses_system_messages(template: &str) -> bool {
+    template.split("raise_exception(").skip(1).any(|call| {
+        let words = call.split(')').next().unwrap_or_default();
+        words.to_lowercase().contains("system")
+    })
 }
 
 fn tools(model: &str, engine: &Vllm) -> Option<Finding> {
@@ -154,11 +192,43 @@ mod tests {
             (seen[1].check, seen[1].level),
             ("chat template", Level::Warning)
         );
-        assert_eq!(
-            found(old.path(), "args = [\"--chat-template\", \"t\"]").len(),
-            1
-        );
         assert_eq!(found(installed("0.32.0").path(), "").len(), 1);
+    }
+
+    #[test]
+    fn a_named_template_is_read() {
+        let old = installed("0.26.0");
+        let file = old.path().join("template.jinja");
+        let named = file.display();
+        let with = |args: String| {
+            let mut seen = found(old.path(), &format!("args = [{args}]"));
+            seen.pop().map(|last| (last.check, last.level))
+        };
+        let both = [
+            format!("\"--chat-template\", \"{named}\""),
+            format!("\"--chat-template={named}\""),
+        ];
+        for (text, finding) in [
+            (None, ("chat template", Level::Problem)),
+            (Some("{{ message.role }}"), ("vllm", Level::Ok)),
+            (
+                Some("{{ raise_exception('System message must be at the beginning.') }}"),
+                ("chat template", Level::Warning),
+            ),
+            (
+                Some("{{ raise_exception('No user query found') }} system"),
+                ("vllm", Level::Ok),
+            ),
+        ] {
+            if let Some(text) = text {
+                fs::write(&file, text).expect("written");
+            }
+            for args in &both {
+                assert_eq!(with(args.clone()), Some(finding), "{text:?}");
+            }
+        }
+        let literal = "\"--chat-template\", \"{{ messages }}\"".to_owned();
+        assert_eq!(with(literal), Some(("vllm", Level::Ok)));
     }
 
     #[test]

@@ -44,7 +44,8 @@ fn text(operators: &Operators) -> String {
         out.histogram("lm_warden_queue_seconds", model, &totals.queue);
     }
     replicas(&mut out, operators);
-    gpus(&mut out, operators);
+    let cards = super::gpus::view(operators.gpus.last(), &operators.reloader.current());
+    gpus(&mut out, &cards);
     out.0
 }
 
@@ -127,8 +128,7 @@ fn replicas(out: &mut Exposition, operators: &Operators) {
     );
 }
 
-fn gpus(out: &mut Exposition, operators: &Operators) {
-    let view = super::gpus::view(operators.gpus.last(), &operators.reloader.current());
+fn gpus(out: &mut Exposition, view: &api::Gpus) {
     let mut gauge = |name: &str, help: &str, figure: &dyn Fn(&api::Gpu) -> Option<f64>| {
         let figures = view.gpus.iter().filter_map(|gpu| Some((gpu, figure(gpu)?)));
         let figures: Vec<_> = figures.collect();
@@ -225,4 +225,67 @@ fn escaped(value: &str) -> String {
         .replace('\\', "\\\\")
         .replace('"', "\\\"")
         .replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cards_figures_name_what_runs_there_and_what_it_does_not_tell_is_left_out() {
+        let on = |model: &str, replica| api::GpuReplica {
+            model: model.to_owned(),
+            replica,
+        };
+        let card = api::Gpu {
+            gpu: 1,
+            name: Some("NVIDIA \"A\"".to_owned()),
+            memory_bytes: Some(16 << 30),
+            memory_used_bytes: Some(15 << 30),
+            utilisation: Some(0.5),
+            temperature_c: Some(61.0),
+            power_w: None,
+            replicas: vec![on("m", 0), on("n", 1)],
+        };
+        let bare = api::Gpu {
+            gpu: 2,
+            name: None,
+            memory_bytes: None,
+            memory_used_bytes: None,
+            utilisation: None,
+            temperature_c: None,
+            power_w: None,
+            replicas: Vec::new(),
+        };
+        let mut view = api::Gpus {
+            gpus: vec![card, bare],
+            driver: None,
+            unavailable: None,
+        };
+        let mut out = Exposition::default();
+        gpus(&mut out, &view);
+        let of = |name: &str, value: &str| {
+            format!(
+                "lm_warden_gpu_{name}{{gpu=\"1\",name=\"NVIDIA \\\"A\\\"\",replicas=\"m/0,n/1\"}} {value}"
+            )
+        };
+        let samples: Vec<&str> = out
+            .0
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .collect();
+        assert_eq!(
+            samples,
+            [
+                of("memory_bytes", "17179869184"),
+                of("memory_used_bytes", "16106127360"),
+                of("utilisation", "0.5"),
+                of("temperature_celsius", "61"),
+            ]
+        );
+        view.gpus.clear();
+        let mut none = Exposition::default();
+        gpus(&mut none, &view);
+        assert_eq!(none.0, "", "without a card there is nothing to say");
+    }
 }
