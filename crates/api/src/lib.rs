@@ -11,6 +11,7 @@ mod engines;
 mod error;
 mod events;
 mod gpus;
+mod leases;
 mod models;
 mod openapi;
 mod requests;
@@ -21,9 +22,13 @@ pub use engines::{LogLine, Logs, Reloaded};
 pub use error::{Error, ErrorDetail};
 pub use events::{Changed, Hello};
 pub use gpus::{Gpu, GpuReplica, Gpus};
+pub use leases::{
+    LeaseCounters, LeaseHolder, LeaseShare, LeaseTurns, LeaseWaiter, Leases, LeasesMode,
+    LeasesState, SetTurns,
+};
 pub use models::{
-    AutoWord, Engine, EngineCounters, EngineKind, Leases, LeasesMode, Model, ModelState, Models,
-    PatchRouting, Replica, ReplicaState, Routing, SetThreshold, SpillThreshold, ThresholdSource,
+    AutoWord, Engine, EngineCounters, EngineKind, Model, ModelState, Models, PatchRouting, Replica,
+    ReplicaState, Routing, SetThreshold, SpillThreshold, ThresholdSource,
 };
 pub use openapi::openapi_json;
 pub use requests::{Request, RequestEnd, Requests, Route, Score};

@@ -1,5 +1,6 @@
 //! Models, the panel *Data-parallel routing*, and what an operator can set there.
 
+use crate::{Leases, LeasesMode, SetTurns};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -112,29 +113,6 @@ pub enum ThresholdSource {
     Set,
 }
 
-/// Leases: what happens when the machine is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Leases {
-    /// Whether they may be used.
-    pub mode: LeasesMode,
-    /// Whether conversations contend for cache at this moment.
-    pub contended: bool,
-    /// Requests that wait for a place.
-    pub waiting: u32,
-    /// Conversations that hold a place.
-    pub holding: u32,
-}
-
-/// Whether leases may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LeasesMode {
-    /// Used where sticky routing thrashes.
-    Auto,
-    /// Never used.
-    Off,
-}
-
 /// One replica.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Replica {
@@ -219,6 +197,12 @@ pub struct PatchRouting {
     /// When conversations spill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spill_threshold: Option<SetThreshold>,
+    /// Whether conversations may be made to wait where the machine is full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leases: Option<LeasesMode>,
+    /// How many turns a conversation keeps its place while others wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_turns: Option<SetTurns>,
 }
 
 /// A threshold to set: a number of requests, at least 1, or `"auto"`.
@@ -231,10 +215,10 @@ pub enum SetThreshold {
     Word(AutoWord),
 }
 
-/// The word for a threshold that follows from `max_num_seqs`.
+/// The word for a value that the warden chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AutoWord {
-    /// A quarter of `max_num_seqs`.
+    /// A threshold of a quarter of `max_num_seqs`; a place for 3 turns.
     Auto,
 }

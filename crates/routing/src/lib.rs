@@ -36,8 +36,8 @@ pub use identity::{
     Candidates, ConversationKey, ID_BYTES_MAX, Identity, IdentitySource, OwnerId, Seed,
 };
 pub use lease::{
-    Admission, Grant, Hold, LeaseCounters, LeaseMode, LeaseRule, LeaseSettings, LeaseShare,
-    LeaseState, LeaseView, Wait, WaiterView,
+    Admission, Grant, Hold, HolderView, LeaseCounters, LeaseMode, LeaseRule, LeaseSettings,
+    LeaseShare, LeaseState, LeaseView, Wait, WaiterView,
 };
 pub use request::{Request, RequestClass, Usage};
 pub use router::Router;

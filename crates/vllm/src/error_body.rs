@@ -1,6 +1,6 @@
 //! Errors that the warden itself answers, in the shape of the API that was called.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Dialect;
 
@@ -46,6 +46,23 @@ impl ErrorKind {
             Self::Api => 502,
             Self::Overloaded => 503,
             Self::Timeout => 504,
+        }
+    }
+
+    /// The kind that a status of an engine's stands for.
+    pub fn of_status(status: u16) -> Self {
+        match status {
+            401 => Self::Authentication,
+            403 => Self::Permission,
+            404 => Self::NotFound,
+            405 => Self::MethodNotAllowed,
+            413 => Self::TooLarge,
+            429 => Self::RateLimit,
+            431 => Self::HeadersTooLarge,
+            503 | 529 => Self::Overloaded,
+            408 | 504 => Self::Timeout,
+            400..=499 => Self::InvalidRequest,
+            _ => Self::Api,
         }
     }
 
@@ -156,6 +173,22 @@ pub fn error_event(dialect: Dialect, kind: ErrorKind, message: &str, request_id:
     .concat()
 }
 
+/// The message in an engine's error body: `error.message` of both shapes, or `message` at the root as
+/// older vLLM has it. `None` where it is another kind of body.
+pub fn error_message(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Body {
+        error: Option<Told>,
+        message: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Told {
+        message: String,
+    }
+    let body: Body = serde_json::from_slice(body).ok()?;
+    body.error.map(|error| error.message).or(body.message)
+}
+
 fn messages_error(kind: ErrorKind, message: &str, request_id: &str) -> Vec<u8> {
     let error = MessagesError {
         kind: kind.anthropic_type(),
@@ -213,6 +246,32 @@ mod tests {
             );
             all
         })
+    }
+
+    #[test]
+    fn an_engines_message_is_found_in_every_shape() {
+        let check = |body: &[u8], message: Option<&str>| {
+            assert_eq!(error_message(body).as_deref(), message);
+        };
+        for dialect in [Dialect::Messages, Dialect::ChatCompletions] {
+            let body = error_body(dialect, ErrorKind::Api, "too long", None, "req_1");
+            check(&body, Some("too long"));
+        }
+        check(
+            br#"{"object":"error","message":"old","code":400}"#,
+            Some("old"),
+        );
+        check(br#"{"detail":"Not Found"}"#, None);
+        check(b"Internal Server Error", None);
+    }
+
+    #[test]
+    fn a_kind_of_each_status_is_told_with_it() {
+        for kind in KINDS {
+            assert_eq!(ErrorKind::of_status(kind.status()), kind);
+        }
+        assert_eq!(ErrorKind::of_status(422), ErrorKind::InvalidRequest);
+        assert_eq!(ErrorKind::of_status(500), ErrorKind::Api);
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod version;
 
 pub use blame::is_clients_mistake;
 pub use dialect::Dialect;
-pub use error_body::{ErrorKind, error_body, error_event};
+pub use error_body::{ErrorKind, error_body, error_event, error_message};
 pub use facts::{
     BodyError, BodyFacts, DEPTH_MAX, Digests, MODEL_BYTES_MAX, metadata_session, scan, splice_model,
 };

@@ -1,10 +1,12 @@
 //! The one place that reads a clock: wall time of the start plus a monotonic clock, so that times
-//! are meaningful across restarts and never run backwards within one.
+//! are meaningful across restarts and never run backwards within one. The monotonic clock is the
+//! runtime's, so that a test that steps time steps this too.
 
 use std::sync::OnceLock;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use routing::Time;
+use tokio::time::Instant;
 
 static START: OnceLock<(u64, Instant)> = OnceLock::new();
 

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     config::{self, Config, ConfigError, Engine},
-    fleet::{Fleet, threshold},
+    fleet::{Fleet, lease_mode, lease_turns, threshold},
     operators::Overrides,
     supervisor::Supervisor,
     telemetry::Telemetry,
@@ -125,6 +125,9 @@ impl Reloader {
         settings.affinity = model.routing.affinity;
         settings.spill_threshold = threshold(model.routing.spill_threshold);
         settings.session_idle = model.routing.session_idle;
+        settings.leases.mode = lease_mode(model.routing.leases);
+        settings.leases.turns = lease_turns(model.routing.lease_turns);
+        settings.leases.queue_wait_max = model.routing.queue_wait_max;
         if let Engine::Vllm(engine) = &model.engine {
             settings.max_num_seqs = engine.max_num_seqs;
         }

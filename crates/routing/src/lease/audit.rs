@@ -8,7 +8,7 @@ impl Leases {
     pub(crate) fn audit(&self) {
         let ids = self.members.ids();
         let held = || ids.iter().filter_map(|id| self.members[*id].lease);
-        assert_eq!(self.holding as usize, held().count());
+        assert_eq!(self.holders.len(), held().count());
         for (index, share) in self.shares.iter().enumerate() {
             let replica = ReplicaIndex(index as u16);
             let here = || held().filter(|lease| lease.replica == replica);

@@ -44,6 +44,7 @@ pub(super) struct Lease {
     pub(super) replica: ReplicaIndex,
     /// F: own tokens that it is charged with.
     pub(super) footprint: u32,
+    pub(super) since: Time,
     /// None while a turn is in flight; else until when silence is held.
     pub(super) idle_until: Option<Time>,
     /// Time of its replica that its owner was charged for.

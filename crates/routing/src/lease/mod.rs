@@ -51,7 +51,7 @@ use reserve::Reserve;
 pub use settings::{Hold, LeaseMode, LeaseRule, LeaseSettings};
 use share::Share;
 use switch::Switch;
-pub use view::{LeaseCounters, LeaseShare, LeaseState, LeaseView, Wait, WaiterView};
+pub use view::{HolderView, LeaseCounters, LeaseShare, LeaseState, LeaseView, Wait, WaiterView};
 use wait::Stay;
 
 /// What becomes of a request on arrival.
@@ -112,7 +112,8 @@ pub(crate) struct Leases {
     ages: Ages,
     /// Idle leases by the time until which they are held.
     idle: BTreeSet<(Time, MemberId)>,
-    holding: u32,
+    /// Who holds a lease.
+    holders: BTreeSet<MemberId>,
     /// Tokens of turns that were in flight without a lease when leases began.
     unleased: u64,
     /// Waiting requests whose conversation got a lease meanwhile.
@@ -143,7 +144,7 @@ impl Leases {
             queue: Queue::default(),
             ages: Ages::default(),
             idle: BTreeSet::new(),
-            holding: 0,
+            holders: BTreeSet::new(),
             unleased: 0,
             followers: VecDeque::new(),
             settled: false,
@@ -182,7 +183,7 @@ impl Leases {
 
     /// Leases given and not ended.
     pub(crate) fn holding(&self) -> u32 {
-        self.holding
+        self.holders.len() as u32
     }
 
     /// Requests that wait.
@@ -267,11 +268,12 @@ impl Leases {
         let share = &mut self.shares[usize::from(replica.0)];
         share.leased += u64::from(footprint);
         share.leases += 1;
-        self.holding += 1;
+        self.holders.insert(id);
         self.counters.grants += 1;
         self.members[id].lease = Some(Lease {
             replica,
             footprint,
+            since: now,
             idle_until: None,
             charged_until: now,
             turns: 0,
@@ -347,7 +349,7 @@ impl Leases {
         let share = &mut self.shares[usize::from(lease.replica.0)];
         share.leased -= u64::from(lease.footprint);
         share.leases -= 1;
-        self.holding -= 1;
+        self.holders.remove(&id);
         self.settled = false;
         let counters = &mut self.counters;
         *match cause {
@@ -404,15 +406,7 @@ impl Leases {
             return Vec::new();
         }
         self.open = open;
-        if self.holding > 0 {
-            for id in self.members.ids() {
-                if let Some(lease) = self.members[id].lease
-                    && !replicas.is_open(lease.replica)
-                {
-                    self.end_lease(now, id, Cause::Void);
-                }
-            }
-        }
+        self.void_where(now, |replica| !replicas.is_open(replica));
         self.queue.take_if(|waiting| {
             waiting
                 .only
@@ -427,10 +421,15 @@ impl Leases {
         };
         share.epoch = share.epoch.wrapping_add(1);
         share.shadow.clear(&mut self.members, replica);
-        for id in self.members.ids() {
+        self.void_where(now, |of| of == replica);
+    }
+
+    /// The leases on these replicas are void.
+    fn void_where(&mut self, now: Time, is_meant: impl Fn(ReplicaIndex) -> bool) {
+        for id in self.holders.clone() {
             if self.members[id]
                 .lease
-                .is_some_and(|lease| lease.replica == replica)
+                .is_some_and(|lease| is_meant(lease.replica))
             {
                 self.end_lease(now, id, Cause::Void);
             }

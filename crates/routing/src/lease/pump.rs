@@ -48,14 +48,8 @@ pub(crate) struct Applicant {
 }
 
 impl Leases {
-    /// Lets a request wait.
+    /// Puts a request in line, by its age.
     pub(crate) fn enqueue(&mut self, waiting: Waiting) {
-        self.counters.waits += 1;
-        self.enqueue_again(waiting);
-    }
-
-    /// Puts a request back with its age.
-    pub(crate) fn enqueue_again(&mut self, waiting: Waiting) {
         let in_front = self.queue.push(waiting, self.settings.rule.passers_max);
         self.settled &= !in_front;
     }
@@ -67,7 +61,9 @@ impl Leases {
                 continue;
             };
             let held = waiting.request.identity.map(|id| id.conversation);
-            if let Some(replica) = held.and_then(|key| self.held_at(key)) {
+            if let Some(replica) = held.and_then(|key| self.held_at(key))
+                && waiting.may_go_to(replica)
+            {
                 return self.let_in(now, ticket, replica, Why::Held);
             }
         }
@@ -169,8 +165,7 @@ impl Leases {
         among
             .filter(|index| {
                 let replica = ReplicaIndex(*index as u16);
-                waiting.only.is_none_or(|only| only == replica)
-                    && waiting.not != Some(replica)
+                waiting.may_go_to(replica)
                     // A pin is heeded even where nothing moves.
                     && (replicas.may_take(replica, spared)
                         || (waiting.only.is_some() && replicas.is_open(replica)))
@@ -331,10 +326,14 @@ impl Leases {
         drained
     }
 
+    /// A request was told to wait.
+    pub(crate) fn note_wait(&mut self) {
+        self.counters.waits += 1;
+    }
+
     /// A request that would wait for too long is told to come back, and keeps its age.
     pub(crate) fn refuse(&mut self, now: Time, ticket: Ticket) {
         self.cancel(now, ticket);
-        self.counters.waits -= 1;
         self.counters.refused += 1;
     }
 

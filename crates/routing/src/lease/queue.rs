@@ -32,6 +32,18 @@ pub(crate) struct Waiting {
     pub(crate) is_new: bool,
 }
 
+impl Waiting {
+    /// Whether its client named the replica, and it is heeded.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.request.pin.is_some() && !self.is_turn && self.only.is_some()
+    }
+
+    /// Whether its pin and its failed attempt allow this replica.
+    pub(super) fn may_go_to(&self, replica: ReplicaIndex) -> bool {
+        self.only.is_none_or(|only| only == replica) && self.not != Some(replica)
+    }
+}
+
 /// Order within an owner: those that were sent already, then by age.
 type Place = (bool, Time, Ticket);
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::Leases;
+use super::member::MemberId;
 use crate::replica::Replicas;
-use crate::{ConversationKey, OwnerId, Ticket, Time};
+use crate::{ConversationKey, OwnerId, ReplicaIndex, Ticket, Time};
 
 /// Waiting requests that a view names; the rest are only counted.
 const WAITERS_SHOWN: usize = 50;
@@ -53,6 +54,23 @@ pub struct WaiterView {
     pub since: Time,
     /// How long it is likely to wait still.
     pub remaining: Duration,
+}
+
+/// A conversation that holds a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HolderView {
+    /// The conversation.
+    pub conversation: ConversationKey,
+    /// Where.
+    pub replica: ReplicaIndex,
+    /// Own tokens that it is charged with.
+    pub tokens: u32,
+    /// Turns since the lease was given.
+    pub turns: u32,
+    /// When that was.
+    pub since: Time,
+    /// Until when silence is held; `None` while a turn is in flight.
+    pub held_until: Option<Time>,
 }
 
 /// One replica's leases.
@@ -121,6 +139,25 @@ pub struct LeaseView {
 }
 
 impl Leases {
+    /// Conversations that hold a lease, the longest first, at most `limit`.
+    pub(crate) fn holders(&self, limit: usize) -> Vec<HolderView> {
+        let view = |id: &MemberId| {
+            let member = &self.members[*id];
+            member.lease.map(|lease| HolderView {
+                conversation: member.key,
+                replica: lease.replica,
+                tokens: lease.footprint,
+                turns: lease.turns,
+                since: lease.since,
+                held_until: lease.idle_until,
+            })
+        };
+        let mut holders: Vec<HolderView> = self.holders.iter().filter_map(view).collect();
+        holders.sort_by_key(|holder| holder.since);
+        holders.truncate(limit);
+        holders
+    }
+
     /// The state for pages and metrics.
     pub(crate) fn view(&self, now: Time, replicas: &Replicas, affinity: bool) -> LeaseView {
         let share = |index: usize| LeaseShare {

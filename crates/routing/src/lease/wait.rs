@@ -11,7 +11,7 @@ use crate::{Refusal, Time};
 /// Auto: turns that a conversation keeps its place for. On the frontier between throughput and the 95th
 /// percentile, a third turn brings 8 to 9 % more turns a second than two for 19 to 23 % more wait, a
 /// fourth 4 to 5 % for 15 to 19 %; following the number of those that wait was worse than either.
-const QUANTUM_TURNS: f64 = 3.0;
+const QUANTUM_TURNS: u32 = 3;
 
 /// Streams outlive a client's time-out, as pings keep them alive.
 const STREAM_PATIENCE: u32 = 2;
@@ -42,6 +42,11 @@ impl Stay {
 }
 
 impl LeaseSettings {
+    /// `a`: turns that a conversation keeps its place for while others wait, set or by default.
+    pub fn turns_effective(&self) -> u32 {
+        self.turns.map_or(QUANTUM_TURNS, |turns| turns.max(1))
+    }
+
     /// The longest predicted wait that a request is let into.
     pub(super) fn wait_max(&self, streams: bool) -> Duration {
         self.queue_wait_max * if streams { STREAM_PATIENCE } else { 1 }
@@ -61,9 +66,7 @@ impl Leases {
 
     /// `a`: turns that a conversation keeps its place for while others wait.
     fn quantum_turns(&self) -> f64 {
-        self.settings
-            .turns
-            .map_or(QUANTUM_TURNS, |turns| f64::from(turns.max(1)))
+        f64::from(self.settings.turns_effective())
     }
 
     /// Whether the longest wait is longer than what a conversation's quantum of turns explains.

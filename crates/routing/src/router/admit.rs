@@ -172,7 +172,7 @@ impl Router {
         if let Some(replica) = held.filter(|_| waiting.only.is_none_or(|only| Some(only) == held)) {
             let spared = self.replicas.spares_wedged();
             if self.replicas.may_take(replica, spared) {
-                let choice = self.held_choice(known, waiting.is_turn, replica);
+                let choice = self.held_choice(waiting, known, replica);
                 let charge = if waiting.is_turn {
                     self.leases.admit(now, waiting, replica)
                 } else {
@@ -220,6 +220,7 @@ impl Router {
                 Err(refusal)
             }
             Ok(predicted) | Err(Refusal::QueueTooLong { predicted, .. }) => {
+                self.leases.note_wait();
                 Ok(Admission::Wait(Wait {
                     ticket,
                     predicted,

@@ -66,7 +66,7 @@ impl Router {
             .and_then(|identity| self.table.find(identity.conversation));
         let choice = match why {
             Why::Room => self.lease_choice(now, waiting, known, *replica),
-            Why::Held => self.held_choice(known, waiting.is_turn, *replica),
+            Why::Held => self.held_choice(waiting, known, *replica),
             Why::Age => Choice {
                 reason: Reason::WaitedTooLong {
                     waited: now.since(waiting.first_arrival),
@@ -118,7 +118,7 @@ impl Router {
             if waiting.request.pin.is_some() {
                 self.refuse(&waiting);
             } else {
-                self.leases.enqueue_again(Waiting {
+                self.leases.enqueue(Waiting {
                     only: None,
                     ..waiting
                 });
@@ -156,7 +156,7 @@ impl Router {
     ) -> Choice {
         let waited = now.since(waiting.arrived);
         let home = known.map(|slot| self.table.get(slot).home);
-        let route = if waiting.request.pin.is_some() && !waiting.is_turn && waiting.only.is_some() {
+        let route = if waiting.is_pinned() {
             Route::Pinned
         } else if home.is_none() {
             Route::New
@@ -177,15 +177,16 @@ impl Router {
     /// A holder's request goes where its lease is.
     pub(super) fn held_choice(
         &self,
+        waiting: &Waiting,
         known: Option<Slot>,
-        is_turn: bool,
         replica: ReplicaIndex,
     ) -> Choice {
         let home = known.map(|slot| self.table.get(slot).home);
         let route = match home {
+            _ if waiting.is_pinned() => Route::Pinned,
             None => Route::New,
             Some(home) if home == replica => Route::Sticky,
-            Some(_) if is_turn => Route::Moved,
+            Some(_) if waiting.is_turn => Route::Moved,
             Some(_) => Route::Spilled,
         };
         choice(route, replica, Reason::LeaseHeld)

@@ -3,7 +3,8 @@
 use super::Router;
 use crate::table::Conversation;
 use crate::{
-    ConversationKey, ConversationView, HomeChange, HomeRecord, ReplicaIndex, Snapshot, Time,
+    ConversationKey, ConversationView, HolderView, HomeChange, HomeRecord, ReplicaIndex, Snapshot,
+    Time,
 };
 
 impl Router {
@@ -46,6 +47,11 @@ impl Router {
                 .leases
                 .view(now, &self.replicas, self.settings.affinity),
         }
+    }
+
+    /// Conversations that hold a lease, the longest first, at most `limit`.
+    pub fn lease_holders(&self, limit: usize) -> Vec<HolderView> {
+        self.leases.holders(limit)
     }
 
     /// Conversations, most recently active first, at most `limit`.

@@ -42,12 +42,7 @@ fn models() -> api::Models {
                     value: 8,
                     source: api::ThresholdSource::Auto,
                 },
-                leases: api::Leases {
-                    mode: api::LeasesMode::Off,
-                    contended: false,
-                    waiting: 0,
-                    holding: 0,
-                },
+                leases: api::Leases::default(),
                 sticky_percent: None,
                 in_flight: 6,
                 balanced: 0,

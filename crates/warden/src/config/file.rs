@@ -149,8 +149,38 @@ pub(super) struct Routing {
     /// Requests in flight on a replica above which its conversations spill: "auto" (a quarter of
     /// `max_num_seqs`) or a number. Default "auto".
     pub(super) spill_threshold: Option<Threshold>,
+    /// Whether conversations may be made to wait where their contexts outgrow the caches: "auto" (where
+    /// affinity demonstrably thrashes) or "off". Default "auto".
+    pub(super) leases: Option<Leases>,
+    /// Turns that a conversation keeps its place in a cache while others wait: "auto" (3) or a number.
+    /// Default "auto".
+    pub(super) lease_turns: Option<Turns>,
+    /// Longest wait, in seconds, that a request is let into by its prediction; twice that for streams.
+    /// Past it requests get 429. Default 240.
+    pub(super) queue_wait_s_max: Option<i64>,
     /// Seconds without a request after which a conversation is forgotten. Default 3600.
     pub(super) session_idle_s: Option<i64>,
+}
+
+/// Whether leases may be used.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Leases {
+    /// Where affinity demonstrably thrashes.
+    Auto,
+    /// Never.
+    Off,
+}
+
+/// "auto" or a number.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "lease_turns must be \"auto\" or a whole number of turns"
+)]
+pub(super) enum Turns {
+    Turns(i64),
+    Word(String),
 }
 
 /// "auto" or a number.

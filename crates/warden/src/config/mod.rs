@@ -23,7 +23,7 @@ use serde::Serialize;
 
 pub use error::ConfigError;
 pub use model::{Attached, Engine, Model, Replicas, Routing, Secret, Simulated};
-pub(crate) use resolve::SEQUENCES as THRESHOLD;
+pub(crate) use resolve::{SEQUENCES as THRESHOLD, TURNS};
 pub use vllm::{Layout, Start, Vllm};
 
 /// The whole configuration, resolved.

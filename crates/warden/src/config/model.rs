@@ -107,6 +107,13 @@ pub struct Routing {
     pub affinity: bool,
     /// Requests in flight above which conversations spill.
     pub spill_threshold: api::SetThreshold,
+    /// Whether conversations may be made to wait.
+    pub leases: api::LeasesMode,
+    /// Turns that a conversation keeps its place while others wait.
+    pub lease_turns: api::SetTurns,
+    /// Longest predicted wait that a request is let into; twice that for streams.
+    #[serde(rename = "queue_wait_s_max", serialize_with = "as_seconds")]
+    pub queue_wait_max: Duration,
     /// Idle time after which a conversation is forgotten.
     #[serde(rename = "session_idle_s", serialize_with = "as_seconds")]
     pub session_idle: Duration,

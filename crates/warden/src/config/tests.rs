@@ -44,6 +44,9 @@ fn the_demo_answers_to_claude_codes_models_on_four_replicas() {
     [models.routing]
     affinity = true
     spill_threshold = "auto"
+    leases = "auto"
+    lease_turns = "auto"
+    queue_wait_s_max = 240
     session_idle_s = 3600
     "#);
 }
@@ -56,7 +59,7 @@ fn what_check_prints_is_a_configuration_that_comes_to_the_same() {
             "urls = [\"http://a:1\", \"http://b\"]",
         )
         .replace("data_parallel_size = 2", "")
-        + "[models.routing]\nspill_threshold = 5\naffinity = false\nsession_idle_s = 60\n";
+        + "[models.routing]\nspill_threshold = 5\naffinity = false\nleases = \"off\"\nlease_turns = 7\nqueue_wait_s_max = 30\nsession_idle_s = 60\n";
     for text in [DEMO, ATTACHED, &urls] {
         let config = parse(text).unwrap();
         assert_eq!(parse(&config.to_toml()).unwrap(), config);
@@ -252,7 +255,20 @@ fn errors_name_the_key_the_value_and_the_mend() {
             "session_idle_s = 1",
             &["session_idle_s", "1", "10 to 604800"],
         ),
-        ("leases = \"auto\"", &["routing.leases", "not supported"]),
+        (
+            "leases = \"on\"",
+            &["unknown variant `on`", "`auto` or `off`"],
+        ),
+        ("lease_turns = 0", &["lease_turns", "0", "1 to 10000"]),
+        ("lease_turns = \"few\"", &["lease_turns", "\"few\"", "auto"]),
+        (
+            "lease_turns = 1.5",
+            &["lease_turns = 1.5", "\"auto\" or a whole number"],
+        ),
+        (
+            "queue_wait_s_max = 0",
+            &["queue_wait_s_max", "0", "1 to 86400"],
+        ),
     ] {
         check(&format!("{ATTACHED}[models.routing]\n{routing}\n"), parts);
     }
@@ -388,7 +404,7 @@ fn the_schema_names_every_key_of_the_file() {
             properties("Engine"),
             properties("Routing")
         ),
-        (5, 22, 3)
+        (5, 22, 6)
     );
     assert_eq!(schema["additionalProperties"], false);
 }

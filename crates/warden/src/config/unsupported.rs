@@ -20,19 +20,6 @@ pub(super) fn check(text: &str) -> Result<(), ConfigError> {
             "remove it, and listen on loopback",
         )?;
     }
-    let models = root.get("models").and_then(Value::as_array);
-    for (index, model) in models.into_iter().flatten().enumerate() {
-        if let Some(routing) = model.get("routing").and_then(Value::as_table) {
-            for key in ["leases", "lease_turns", "queue_wait_s_max"] {
-                refuse(
-                    routing,
-                    key,
-                    &format!("models[{index}].routing.{key}"),
-                    "remove it",
-                )?;
-            }
-        }
-    }
     Ok(())
 }
 

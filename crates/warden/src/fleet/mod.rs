@@ -10,6 +10,7 @@ mod health;
 mod logs;
 mod model;
 mod prober;
+mod router_cell;
 mod simulated;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,8 @@ pub use demand::Demand;
 pub use figures::{Figures, Mark};
 pub(crate) use health::Process;
 pub use logs::{LogLine, Logs};
-pub(crate) use model::threshold;
-pub use model::{Fleet, Model, ModelState, ReplicaTarget, RouterCell};
+pub use model::{Fleet, Model, ModelState, ReplicaTarget};
+pub(crate) use model::{lease_mode, lease_turns, threshold};
 pub use prober::Watch;
+pub use router_cell::{Admitted, RouterCell, RouterGuard, Waiter};
 pub use simulated::{Simulator, run as run_simulated};

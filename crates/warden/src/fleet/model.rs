@@ -6,13 +6,16 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use routing::{Event, LeaseSettings, ReplicaIndex, ReplicaSpec, Router, Settings, Steering, Time};
+use routing::{
+    Event, LeaseMode, LeaseSettings, ReplicaIndex, ReplicaSpec, Router, Settings, Steering, Time,
+};
 
 use super::{
     demand::Demand,
     figures::Figures,
     health::{Health, Process},
     logs::Logs,
+    router_cell::RouterCell,
 };
 use crate::config;
 
@@ -43,24 +46,6 @@ pub enum ModelState {
     Stopped,
     /// On demand: it starts with the next request.
     Asleep,
-}
-
-/// The one owner of a model's router. Every critical section is a pure in-memory decision of about
-/// a microsecond, so a mutex beats a channel to a task; it is never held across an await.
-#[derive(Debug)]
-pub struct RouterCell(Mutex<Router>);
-
-impl RouterCell {
-    /// Wraps a router.
-    pub fn new(router: Router) -> Self {
-        Self(Mutex::new(router))
-    }
-
-    /// Locks it for one decision or observation.
-    pub fn lock(&self) -> MutexGuard<'_, Router> {
-        // A panic inside the router leaves a state that every later call can still work on.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// One served model.
@@ -142,8 +127,12 @@ impl Model {
             steering,
             session_idle: config.routing.session_idle,
             conversations_max: CONVERSATIONS_MAX,
-            // Nothing here can keep a request waiting yet.
-            leases: LeaseSettings::default(),
+            leases: LeaseSettings {
+                mode: lease_mode(config.routing.leases),
+                turns: lease_turns(config.routing.lease_turns),
+                queue_wait_max: config.routing.queue_wait_max,
+                ..LeaseSettings::default()
+            },
         };
         let specs = ids.iter().map(|id| ReplicaSpec {
             id: id.clone(),
@@ -223,6 +212,14 @@ impl Model {
 
     /// Takes note of the engine's name for the model and of its longest context.
     pub(super) fn set_served(&self, name: String, max_model_len: Option<u64>) {
+        let mut router = self.router.lock();
+        let mut settings = router.settings().clone();
+        settings.leases.model_tokens_max =
+            max_model_len.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX));
+        if settings != *router.settings() {
+            router.configure(settings);
+        }
+        drop(router);
         *self
             .max_model_len
             .write()
@@ -259,6 +256,22 @@ pub(crate) fn threshold(set: api::SetThreshold) -> Option<u32> {
     match set {
         api::SetThreshold::Requests(requests) => Some(requests),
         api::SetThreshold::Word(api::AutoWord::Auto) => None,
+    }
+}
+
+/// What the router calls the mode of leases.
+pub(crate) fn lease_mode(set: api::LeasesMode) -> LeaseMode {
+    match set {
+        api::LeasesMode::Auto => LeaseMode::Auto,
+        api::LeasesMode::Off => LeaseMode::Off,
+    }
+}
+
+/// What the router calls a number of turns.
+pub(crate) fn lease_turns(set: api::SetTurns) -> Option<u32> {
+    match set {
+        api::SetTurns::Turns(turns) => Some(turns),
+        api::SetTurns::Word(api::AutoWord::Auto) => None,
     }
 }
 

@@ -16,6 +16,8 @@ struct Shared {
     present: AtomicUsize,
     aborting: AtomicBool,
     cut_off: AtomicUsize,
+    closing: AtomicBool,
+    closed: Notify,
     none_left: Notify,
 }
 
@@ -29,6 +31,21 @@ impl Activity {
     /// Requests being served.
     pub(super) fn present(&self) -> usize {
         self.0.present.load(Ordering::Acquire)
+    }
+
+    /// From here on nobody needs to wait for room any more.
+    pub(super) fn close(&self) {
+        self.0.closing.store(true, Ordering::Release);
+        self.0.closed.notify_waiters();
+    }
+
+    /// Returns once a shutdown has begun.
+    pub(super) async fn closing(&self) {
+        // Asked for before the look, so that a shutdown in between is not missed.
+        let closed = self.0.closed.notified();
+        if !self.0.closing.load(Ordering::Acquire) {
+            closed.await;
+        }
     }
 
     /// From here on what is cut off is cut off by the shutdown.

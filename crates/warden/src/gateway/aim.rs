@@ -1,4 +1,5 @@
-//! Where an attempt goes: the router's decision turned into an address and a rank.
+//! Where an attempt goes: the router's decision, waited for where need be, turned into an address and
+//! a rank.
 
 use std::{
     fmt::Display,
@@ -8,7 +9,13 @@ use std::{
 use routing::{Decision, Refusal, ReplicaIndex, Route};
 
 use super::{
-    Gateway, call::Call, error::GatewayError, forward::Failure, ledger::Ledger, watchdog::Watched,
+    Gateway,
+    call::Call,
+    error::GatewayError,
+    forward::Failure,
+    ledger::Ledger,
+    lobby::{self, Lobby},
+    watchdog::Watched,
 };
 use crate::{
     clock,
@@ -40,39 +47,37 @@ impl Aim {
 }
 
 /// The first attempt's: the router decides, unless the call takes no slot.
-pub(super) fn first(
+pub(super) async fn first(
     gateway: &Gateway,
     call: &Call,
     ledger: &mut Ledger,
+    lobby: &Lobby,
 ) -> Result<Aim, GatewayError> {
     let model = &call.model;
     model.demand.ask(clock::now());
-    let state = model.state.read().unwrap_or_else(PoisonError::into_inner);
-    if *state == ModelState::Stopped {
+    if model.state() == ModelState::Stopped {
         let cause = "an operator stopped it".to_owned();
         return Err(GatewayError::loading(&model.name, cause));
     }
-    drop(state);
     let Some(question) = &call.question else {
         return passing(gateway, call, None).ok_or_else(|| unavailable(model, &Refusal::NoReplica));
     };
-    let now = clock::now();
-    let decision = model.router.lock().route(now, question);
-    match decision {
+    let admitted = model.router.admit(clock::now(), question);
+    match lobby::decision(gateway, call, admitted, (ledger, lobby)).await? {
         Ok(decision) => decided(gateway, call, decision, ledger),
         Err(refusal @ Refusal::PinOutOfRange { .. }) => Err(GatewayError::Pin(refusal)),
+        Err(refusal @ Refusal::QueueTooLong { .. }) => Err(GatewayError::QueueTooLong(refusal)),
         Err(refusal) => Err(unavailable(model, &refusal)),
     }
 }
 
 /// The second attempt's, on another replica (a pinned request's on its own, and where vLLM chooses
 /// by the same address); the failure's own verdict where there is none.
-pub(super) fn another(
+pub(super) async fn another(
     gateway: &Gateway,
     call: &Call,
-    failed: &Aim,
-    failure: Failure,
-    ledger: &mut Ledger,
+    (failed, failure): (&Aim, Failure),
+    (ledger, lobby): (&mut Ledger, &Lobby),
 ) -> Result<Aim, GatewayError> {
     if matches!(ledger.routed(), Some((Route::Pinned, _))) {
         return Ok(failed.clone());
@@ -84,9 +89,8 @@ pub(super) fn another(
         // vLLM's own balancer chose, and chooses again.
         return Ok(failed.clone());
     };
-    let now = clock::now();
-    let decision = call.model.router.lock().reroute(now, ticket, replica);
-    match decision {
+    let admitted = call.model.router.readmit(clock::now(), ticket, replica);
+    match lobby::decision(gateway, call, admitted, (ledger, lobby)).await? {
         Ok(decision) => decided(gateway, call, decision, ledger),
         Err(_) => Err(failure.verdict(gateway, call)),
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 
-use super::relay::Relay;
+use super::{queued::Queued, relay::Relay};
 
 /// Any error of a body that is not ours.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -43,6 +43,8 @@ enum Kind {
     Held(VecDeque<Bytes>),
     /// An engine's reply as it arrives.
     Relay(Box<Relay>),
+    /// A stream whose request still waits, or did when it began.
+    Queued(Box<Queued>),
     Fallback(FallbackBody),
 }
 
@@ -65,6 +67,10 @@ impl Body {
         Self(Kind::Relay(relay))
     }
 
+    pub(super) fn queued(queued: Box<Queued>) -> Self {
+        Self(Kind::Queued(queued))
+    }
+
     pub(super) fn fallback(body: FallbackBody) -> Self {
         Self(Kind::Fallback(body))
     }
@@ -81,6 +87,7 @@ impl HttpBody for Body {
         match &mut self.0 {
             Kind::Held(chunks) => Poll::Ready(chunks.pop_front().map(|c| Ok(Frame::data(c)))),
             Kind::Relay(relay) => relay.poll_data(cx).map_ok(Frame::data),
+            Kind::Queued(queued) => queued.poll_data(cx).map_ok(Frame::data),
             Kind::Fallback(body) => Pin::new(body).poll_frame(cx).map_err(ReplyError::Fallback),
         }
     }
@@ -89,6 +96,7 @@ impl HttpBody for Body {
         match &self.0 {
             Kind::Held(chunks) => chunks.is_empty(),
             Kind::Relay(relay) => relay.is_end(),
+            Kind::Queued(queued) => queued.is_end(),
             Kind::Fallback(body) => body.is_end_stream(),
         }
     }
@@ -97,7 +105,7 @@ impl HttpBody for Body {
         match &self.0 {
             Kind::Held(chunks) => SizeHint::with_exact(chunks.iter().map(|c| c.len() as u64).sum()),
             // An engine's own content-length header says it, where it said it.
-            Kind::Relay(_) => SizeHint::default(),
+            Kind::Relay(_) | Kind::Queued(_) => SizeHint::default(),
             Kind::Fallback(body) => body.size_hint(),
         }
     }

@@ -69,6 +69,9 @@ pub(super) enum GatewayError {
     /// Client: no such rank.
     #[error("{0}")]
     Pin(Refusal),
+    /// So many wait for room that it would wait for too long; a retry helps.
+    #[error("the machine is full: {0}")]
+    QueueTooLong(Refusal),
     /// Nobody can take it now; a retry helps.
     #[error("the model \"{model}\" cannot answer: {cause}")]
     Unavailable {
@@ -121,6 +124,12 @@ impl GatewayError {
         }
     }
 
+    /// A model for which nobody may wait any more, as the warden is being stopped.
+    pub(super) fn stopping(model: &str) -> Self {
+        let cause = "lm-warden is stopping, and whoever waits has to ask again".to_owned();
+        Self::no_replica(model, cause)
+    }
+
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::ClientGone => StatusCode::from_u16(CLIENT_GONE_STATUS).expect("in range"),
@@ -131,6 +140,7 @@ impl GatewayError {
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::QueueTooLong(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::BufferFull | Self::Scarcity(_) | Self::Unavailable { .. } => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
@@ -151,7 +161,7 @@ impl GatewayError {
         }
     }
 
-    fn kind(&self) -> ErrorKind {
+    pub(super) fn kind(&self) -> ErrorKind {
         match self {
             Self::ClientGone
             | Self::Body(_)
@@ -161,6 +171,7 @@ impl GatewayError {
             Self::UnknownPath { .. } | Self::UnknownModel { .. } => ErrorKind::NotFound,
             Self::Method { .. } => ErrorKind::MethodNotAllowed,
             Self::BodyTooLarge { .. } => ErrorKind::TooLarge,
+            Self::QueueTooLong(_) => ErrorKind::RateLimit,
             Self::BodyTimeout | Self::Stalled { .. } => ErrorKind::Timeout,
             Self::BufferFull | Self::Scarcity(_) | Self::Unavailable { .. } => {
                 ErrorKind::Overloaded
@@ -186,6 +197,7 @@ impl GatewayError {
                 | Self::BodyTimeout
                 | Self::BufferFull
                 | Self::Scarcity(_)
+                | Self::QueueTooLong(_)
                 | Self::Unavailable { .. }
                 | Self::EngineBroke { .. }
                 | Self::Stalled { .. }
@@ -196,6 +208,9 @@ impl GatewayError {
         match self {
             Self::BufferFull | Self::Scarcity(_) => Some(RETRY_BUFFER_S),
             Self::Unavailable { retry_after_s, .. } => Some(*retry_after_s),
+            Self::QueueTooLong(Refusal::QueueTooLong { retry_after, .. }) => {
+                Some(retry_after.as_secs_f64().ceil() as u32)
+            }
             _ => None,
         }
     }

@@ -20,6 +20,7 @@ use super::{
     feed::{Break, Feed, Step, is_event_stream},
     identity::RANK_HEADER,
     ledger::Ledger,
+    lobby::Lobby,
     relay::end_of,
     watchdog::Watchdog,
 };
@@ -98,13 +99,14 @@ impl Failure {
     }
 }
 
-/// Sends a call, again where that is allowed.
+/// Sends a call once it may go, again where that is allowed.
 pub(super) async fn forward(
     gateway: &Gateway,
     mut call: Call,
     ledger: &mut Ledger,
+    lobby: &Lobby,
 ) -> Result<Answer, GatewayError> {
-    let mut aim = aim::first(gateway, &call, ledger)?;
+    let mut aim = aim::first(gateway, &call, ledger, lobby).await?;
     let (mut fresh, mut moved) = (false, false);
     let (head, feed, step) = loop {
         let failure = match attempt(gateway, &call, &aim, fresh).await {
@@ -118,7 +120,7 @@ pub(super) async fn forward(
         match failure {
             Failure::Send(SendError::Stale(_)) if !fresh => fresh = true,
             failure if !moved && failure.another_may_help() => {
-                aim = aim::another(gateway, &call, &aim, failure, ledger)?;
+                aim = aim::another(gateway, &call, (&aim, failure), (ledger, lobby)).await?;
                 moved = true;
             }
             failure => return Err(failure.verdict(gateway, &call)),

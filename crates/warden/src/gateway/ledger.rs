@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use routing::{Decision, Event, ReplicaIndex, Route, Ticket, Time};
+use routing::{Decision, Event, ReplicaIndex, Route, Ticket, Time, Wait};
 use vllm::Usage;
 
 use super::{activity::Presence, error::CLIENT_GONE_STATUS};
@@ -80,6 +80,14 @@ impl Ledger {
             self.understood = clock::now();
             self.telemetry.record(RequestEvent::Arrived(info));
         }
+    }
+
+    /// The router lets the request wait.
+    pub(super) fn waits(&mut self, model: &Arc<Model>, now: Time, wait: Wait) {
+        self.ticket
+            .get_or_insert_with(|| (Arc::clone(model), wait.ticket));
+        self.telemetry
+            .record(RequestEvent::Waits(self.id, now, wait));
     }
 
     /// The router has counted the request in.

@@ -4,8 +4,9 @@
 //! byte; the reply's bytes go back as they arrive. One file per step:
 //!
 //! `server` accepts connections · `endpoint` knows the paths · `inbound` reads a body within the
-//! bounds of `limits` and `budget` · `call` understands it · `aim` turns a decision into an address
-//! · `forward` sends it, again where allowed · `feed` reads the reply along · `relay` passes it on ·
+//! bounds of `limits` and `budget` · `call` understands it · `lobby` is where it waits for room, and
+//! `queued` the stream that begins meanwhile · `aim` turns a decision into an address · `forward`
+//! sends it, again where allowed · `feed` reads the reply along · `relay` passes it on ·
 //! `ledger` counts the request in and out · `watchdog` notices a replica that stands still ·
 //! `error` answers where no engine does.
 //!
@@ -27,7 +28,9 @@ mod identity;
 mod inbound;
 mod ledger;
 mod limits;
+mod lobby;
 mod local;
+mod queued;
 mod relay;
 mod request_id;
 mod server;
@@ -38,7 +41,10 @@ mod watchdog;
 
 use std::sync::{Arc, atomic::AtomicUsize};
 
-use http::{Request, Response, StatusCode, Version, header::CONTENT_LENGTH, request::Parts};
+use http::{
+    HeaderValue, Request, Response, StatusCode, Version,
+    header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE},
+};
 use hyper::body::Incoming;
 use routing::Seed;
 
@@ -55,6 +61,8 @@ use self::{
     error::GatewayError,
     forward::{Answer, Rest},
     ledger::Ledger,
+    lobby::Lobby,
+    queued::Queued,
     relay::{Relay, RelayFacts},
     request_id::RequestIds,
     stamp::Stamp,
@@ -140,7 +148,11 @@ impl Gateway {
     }
 
     /// Answers one request, whatever it is.
-    pub async fn handle(&self, request: Request<Incoming>, peer: Arc<Peer>) -> Response<Body> {
+    pub async fn handle(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Arc<Peer>,
+    ) -> Response<Body> {
         let stamp = Stamp::undecided(self.ids.next());
         let dialect = endpoint::dialect_of(request.uri().path());
         let answer = unwind::caught(self.respond(request, peer, stamp)).await;
@@ -151,7 +163,7 @@ impl Gateway {
     }
 
     async fn respond(
-        &self,
+        self: &Arc<Self>,
         request: Request<Incoming>,
         peer: Arc<Peer>,
         stamp: Stamp,
@@ -204,7 +216,7 @@ impl Gateway {
     }
 
     async fn proxy(
-        &self,
+        self: &Arc<Self>,
         known: Known,
         request: Request<Incoming>,
         peer: Arc<Peer>,
@@ -228,28 +240,42 @@ impl Gateway {
         let mut ledger = Ledger::open(telemetry, self.activity.enter(), info);
         let (parts, incoming) = request.into_parts();
         peer.speaks(parts.version);
-        match self.answer(known, parts, incoming, &mut ledger).await {
-            Ok(answer) => {
+        let call = match Call::read(self, known, parts, incoming, &mut ledger).await {
+            Ok(call) => call,
+            Err(error) => {
+                ledger.end(error.end(), error.status().as_u16(), None);
+                return error.response(dialect, &stamp);
+            }
+        };
+        let asked = clock::now();
+        let lobby = Lobby::default();
+        let (gateway, waits) = (Arc::clone(self), lobby.clone());
+        // On its own, as it may outlive this call: as the body of a stream that begins meanwhile.
+        let mut serving: lobby::Serving = Box::pin(async move {
+            let outcome = forward::forward(&gateway, call, &mut ledger, &waits).await;
+            (outcome, ledger)
+        });
+        match lobby.serve(&mut serving).await {
+            Some((Ok(answer), ledger)) => {
                 stamp.routed = ledger.routed();
                 stamp.queue_ms = ledger.queue_ms();
                 reply(answer, dialect, &stamp, (ledger, peer))
             }
-            Err(error) => {
+            Some((Err(error), mut ledger)) => {
                 ledger.end(error.end(), error.status().as_u16(), None);
                 error.response(dialect, &stamp)
             }
+            None => {
+                stamp.queued = true;
+                stamp.queue_ms = clock::now().since(asked).as_millis() as u64;
+                let facts = queued::Facts {
+                    id: stamp.id,
+                    dialect,
+                    peer,
+                };
+                queued_reply(&stamp, Queued::new(serving, lobby, facts))
+            }
         }
-    }
-
-    async fn answer(
-        &self,
-        known: Known,
-        parts: Parts,
-        incoming: Incoming,
-        ledger: &mut Ledger,
-    ) -> Result<Answer, GatewayError> {
-        let call = Call::read(self, known, parts, incoming, ledger).await?;
-        forward::forward(self, call, ledger).await
     }
 
     /// The model that serves this name, and its configured name: exact names before globs.
@@ -278,6 +304,17 @@ impl Gateway {
             known: known.join(", "),
         }
     }
+}
+
+/// The beginning of a stream whose request still waits for room.
+fn queued_reply(stamp: &Stamp, queued: Queued) -> Response<Body> {
+    let mut response = Response::new(Body::queued(Box::new(queued)));
+    let headers = response.headers_mut();
+    let events = HeaderValue::from_static("text/event-stream; charset=utf-8");
+    headers.insert(CONTENT_TYPE, events);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    stamp.put(headers);
+    response
 }
 
 /// The engine's answer as the client gets it.

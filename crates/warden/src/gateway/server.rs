@@ -88,14 +88,16 @@ pub struct DrainHandle {
 }
 
 impl DrainHandle {
-    /// Accept nothing more, let what is in flight end, within the bound of
-    /// [`super::Limits::drain_timeout`].
+    /// Accept nothing more, refuse what waits for room, let what is in flight end, within the bound
+    /// of [`super::Limits::drain_timeout`].
     pub fn drain(&self) {
+        self.activity.close();
         self.raise(Phase::Draining);
     }
 
     /// End at once, cutting off what is in flight.
     pub fn abort(&self) {
+        self.activity.close();
         self.activity.abort();
         self.raise(Phase::Aborting);
     }
@@ -225,7 +227,7 @@ async fn serve(
     let io = StallGuard::new(stream, Arc::clone(&peer), limits.write_timeout);
     let service = service_fn(move |request| {
         let (gateway, peer) = (Arc::clone(&gateway), Arc::clone(&peer));
-        async move { Ok::<_, Infallible>(gateway.handle(request, peer).await) }
+        async move { Ok::<_, Infallible>(Arc::clone(&gateway).handle(request, peer).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -11,6 +11,8 @@ pub(super) struct Stamp {
     pub(super) id: RequestId,
     /// The decision, where one was made and an engine answered.
     pub(super) routed: Option<(Route, Option<ReplicaIndex>)>,
+    /// The reply began while its request still waited.
+    pub(super) queued: bool,
     /// Milliseconds that the warden held the request back before it was sent.
     pub(super) queue_ms: u64,
 }
@@ -21,6 +23,7 @@ impl Stamp {
         Self {
             id,
             routed: None,
+            queued: false,
             queue_ms: 0,
         }
     }
@@ -32,9 +35,11 @@ impl Stamp {
             .routed
             .and_then(|(_, replica)| replica)
             .map_or_else(|| none.clone(), |replica| HeaderValue::from(replica.0));
-        let route = self
-            .routed
-            .map_or(none, |(route, _)| HeaderValue::from_static(route.as_str()));
+        let route = match self.routed {
+            Some((route, _)) => HeaderValue::from_static(route.as_str()),
+            None if self.queued => HeaderValue::from_static("queued"),
+            None => none,
+        };
         headers.insert("x-lm-warden-request-id", hex(self.id.0));
         headers.insert("x-lm-warden-replica", replica);
         headers.insert("x-lm-warden-route", route);
@@ -57,13 +62,14 @@ mod tests {
 
     #[test]
     fn headers_say_what_was_decided() {
-        let check = |routed, replica: &str, route: &str| {
+        let check = |routed, queued, replica: &str, route: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("x-lm-warden-route", HeaderValue::from_static("forged"));
             let id = RequestId(0x0123_4567_89ab_cdef_0000_0000_0000_0001);
             let stamp = Stamp {
                 id,
                 routed,
+                queued,
                 queue_ms: 7,
             };
             stamp.put(&mut headers);
@@ -73,10 +79,12 @@ mod tests {
             assert_eq!(headers["x-lm-warden-queue-ms"], "7");
             assert_eq!(headers.len(), 4);
         };
-        check(None, "-", "-");
-        check(Some((Route::Balanced, None)), "-", "balanced");
+        check(None, false, "-", "-");
+        check(None, true, "-", "queued");
+        check(Some((Route::Balanced, None)), false, "-", "balanced");
         check(
             Some((Route::Sticky, Some(ReplicaIndex(12)))),
+            false,
             "12",
             "sticky",
         );

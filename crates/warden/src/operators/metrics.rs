@@ -44,6 +44,7 @@ fn text(operators: &Operators) -> String {
         out.histogram("lm_warden_queue_seconds", model, &totals.queue);
     }
     replicas(&mut out, operators);
+    super::lease_metrics::write(&mut out, operators);
     let cards = super::gpus::view(operators.gpus.last(), &operators.reloader.current());
     gpus(&mut out, &cards);
     out.0
@@ -182,14 +183,19 @@ fn on(gpu: &api::Gpu) -> String {
 
 /// Prometheus' text format.
 #[derive(Debug, Default)]
-struct Exposition(String);
+pub(super) struct Exposition(String);
 
 impl Exposition {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    pub(super) fn family(&mut self, name: &str, kind: &str, help: &str) {
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+    pub(super) fn sample(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        value: impl std::fmt::Display,
+    ) {
         let labels: Vec<String> = labels
             .iter()
             .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))

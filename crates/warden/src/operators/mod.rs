@@ -9,6 +9,8 @@ mod events;
 mod extract;
 mod gpus;
 mod guard;
+mod lease_metrics;
+mod leases;
 mod metrics;
 mod models;
 mod overrides;

@@ -33,6 +33,8 @@ pub struct Overrides {
 struct Configured {
     affinity: bool,
     spill_threshold: api::SetThreshold,
+    leases: api::LeasesMode,
+    lease_turns: api::SetTurns,
 }
 
 /// One model's changes.
@@ -40,6 +42,8 @@ struct Configured {
 struct Changed {
     affinity: Option<Change<bool>>,
     spill_threshold: Option<Change<api::SetThreshold>>,
+    leases: Option<Change<api::LeasesMode>>,
+    lease_turns: Option<Change<api::SetTurns>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -112,12 +116,16 @@ impl Overrides {
             let now = Configured {
                 affinity: model.routing.affinity,
                 spill_threshold: model.routing.spill_threshold,
+                leases: model.routing.leases,
+                lease_turns: model.routing.lease_turns,
             };
             configured.insert(model.name.clone(), now);
             let kept = changes.get(&model.name).copied().unwrap_or_default();
             let change = api::PatchRouting {
                 affinity: Change::on(kept.affinity, now.affinity),
                 spill_threshold: Change::on(kept.spill_threshold, now.spill_threshold),
+                leases: Change::on(kept.leases, now.leases),
+                lease_turns: Change::on(kept.lease_turns, now.lease_turns),
             };
             if change != api::PatchRouting::default()
                 && let Some(served) = fleet.get(&model.name)
@@ -158,6 +166,14 @@ impl Overrides {
         if let Some(set) = patch.spill_threshold {
             let configured = configured.spill_threshold;
             kept.spill_threshold = Some(Change { configured, set });
+        }
+        if let Some(set) = patch.leases {
+            let configured = configured.leases;
+            kept.leases = Some(Change { configured, set });
+        }
+        if let Some(set) = patch.lease_turns {
+            let configured = configured.lease_turns;
+            kept.lease_turns = Some(Change { configured, set });
         }
         let json = serde_json::to_vec_pretty(&*changes).expect("changes are plain JSON");
         write_atomically(&self.path, &json).map_err(|cause| OverridesError::Io {

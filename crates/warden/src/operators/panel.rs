@@ -5,6 +5,7 @@ use std::sync::{PoisonError, RwLock, atomic::Ordering};
 
 use routing::{ReplicaIndex, ReplicaView, Route, Settings, Time};
 
+use super::leases;
 use crate::{
     clock::epoch_s,
     fleet::{Figures, Model, ModelState},
@@ -46,6 +47,7 @@ pub(super) fn routing(model: &Model, telemetry: &Telemetry, now: Time) -> api::R
     let router = model.router.lock();
     let snapshot = router.snapshot(now);
     let settings = router.settings().clone();
+    let holders = router.lease_holders(leases::HOLDERS_SHOWN);
     drop(router);
     let counters = telemetry.routes(&model.name);
     let figures = model.figures();
@@ -61,13 +63,7 @@ pub(super) fn routing(model: &Model, telemetry: &Telemetry, now: Time) -> api::R
     api::Routing {
         affinity: settings.affinity,
         spill_threshold: spill_threshold(&settings),
-        // Off until they are built: nothing waits and nothing holds.
-        leases: api::Leases {
-            mode: api::LeasesMode::Off,
-            contended: false,
-            waiting: 0,
-            holding: 0,
-        },
+        leases: leases::leases(&snapshot.leases, &holders, &settings, now),
         sticky_percent: counters.sticky_percent(),
         in_flight: snapshot.in_flight,
         balanced: counters.balanced(),

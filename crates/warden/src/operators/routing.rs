@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     clock,
-    config::THRESHOLD,
-    fleet::{Model, threshold},
+    config::{THRESHOLD, TURNS},
+    fleet::{Model, lease_mode, lease_turns, threshold},
 };
 
 pub(super) async fn change(
@@ -41,8 +41,8 @@ pub(super) async fn change(
 }
 
 fn parse(body: &[u8]) -> Result<api::PatchRouting, ApiError> {
-    let holds =
-        "any of \"affinity\" (true or false) and \"spill_threshold\" (\"auto\" or a number)";
+    let holds = "any of \"affinity\" (true or false), \"spill_threshold\" (\"auto\" or a number), \
+                 \"leases\" (\"auto\" or \"off\") and \"lease_turns\" (\"auto\" or a number)";
     let patch: api::PatchRouting = object(body, holds)?;
     if let Some(api::SetThreshold::Requests(requests)) = patch.spill_threshold
         && !THRESHOLD.contains(&i64::from(requests))
@@ -51,6 +51,15 @@ fn parse(body: &[u8]) -> Result<api::PatchRouting, ApiError> {
             "spill_threshold = {requests}: must be \"auto\" or {} to {}",
             THRESHOLD.start(),
             THRESHOLD.end()
+        )));
+    }
+    if let Some(api::SetTurns::Turns(turns)) = patch.lease_turns
+        && !TURNS.contains(&i64::from(turns))
+    {
+        return Err(ApiError::Invalid(format!(
+            "lease_turns = {turns}: must be \"auto\" or {} to {}",
+            TURNS.start(),
+            TURNS.end()
         )));
     }
     Ok(patch)
@@ -65,6 +74,12 @@ pub(super) fn apply(model: &Model, patch: api::PatchRouting) {
     }
     if let Some(set) = patch.spill_threshold {
         settings.spill_threshold = threshold(set);
+    }
+    if let Some(mode) = patch.leases {
+        settings.leases.mode = lease_mode(mode);
+    }
+    if let Some(turns) = patch.lease_turns {
+        settings.leases.turns = lease_turns(turns);
     }
     router.configure(settings);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use routing::{Decision, Identity, Time};
+use routing::{Decision, Identity, Time, Wait};
 use vllm::{Dialect, Usage};
 
 /// Id of one request (`x-lm-warden-request-id`): unique across restarts.
@@ -65,6 +65,8 @@ pub enum End {
 pub enum RequestEvent {
     /// A proxied request arrived and was understood, or was refused.
     Arrived(RequestInfo),
+    /// It waits for room on a replica (again, after a failed attempt).
+    Waits(RequestId, Time, Wait),
     /// A route was found (again, after a retry).
     Routed(RequestId, Time, Decision),
     /// The first body byte that is neither a ping nor a comment left for the client.

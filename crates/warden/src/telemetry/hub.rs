@@ -104,6 +104,13 @@ impl Telemetry {
                 state.open.insert(info.id, Record::new(info));
                 (model, None)
             }
+            RequestEvent::Waits(id, at, wait) => {
+                let Some(record) = state.open.get_mut(&id) else {
+                    return;
+                };
+                record.waits(at, wait);
+                (record.info.model.clone(), None)
+            }
             RequestEvent::Routed(id, at, decision) => {
                 let Some(mut record) = state.open.remove(&id) else {
                     return;

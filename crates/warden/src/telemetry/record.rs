@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use routing::{Decision, ReplicaIndex, Route, Time};
+use routing::{Decision, ReplicaIndex, Route, Time, Wait};
 use vllm::Usage;
 
 use super::{End, Filter, RequestInfo, words};
@@ -12,6 +12,8 @@ use crate::clock::epoch_s;
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     pub(super) info: RequestInfo,
+    /// Since when it waits for room, and what it was told then; `None` where it does not wait.
+    waiting: Option<(Time, Wait)>,
     /// When it was first routed, and the last decision.
     routing: Option<(Time, Decision)>,
     first_byte: Option<Time>,
@@ -30,16 +32,23 @@ impl Record {
     pub(super) fn new(info: RequestInfo) -> Self {
         Self {
             info,
+            waiting: None,
             routing: None,
             first_byte: None,
             ended: None,
         }
     }
 
+    /// It waits for room.
+    pub(super) fn waits(&mut self, at: Time, wait: Wait) {
+        self.waiting = Some((at, wait));
+    }
+
     /// A second decision (after a failed attempt) replaces the first, but not its time.
     pub(super) fn routed(&mut self, at: Time, decision: Decision) {
         let first = self.routing.as_ref().map_or(at, |(first, _)| *first);
         self.routing = Some((first, decision));
+        self.waiting = None;
     }
 
     pub(super) fn first_byte(&mut self, at: Time) {
@@ -121,7 +130,10 @@ impl Record {
             agent: self.info.identity.and_then(|id| id.agent).map(words::hash),
             api: self.info.dialect.as_str().to_owned(),
             route: decision.map(|decision| words::route(decision.route)),
-            reason: decision.map(words::reason),
+            reason: match self.waiting {
+                Some((_, wait)) => Some(words::waits(wait, self.end())),
+                None => decision.map(words::reason),
+            },
             scores: decision.map_or_else(Vec::new, |decision| {
                 decision.scores.iter().map(words::score).collect()
             }),

@@ -1,6 +1,6 @@
 //! Decisions and ids as people and programs read them.
 
-use routing::{ConversationKey, Decision, Reason, ReplicaIndex, Route, Score};
+use routing::{ConversationKey, Decision, Reason, ReplicaIndex, Route, Score, Wait};
 
 use super::End;
 
@@ -94,6 +94,9 @@ pub(super) fn reason(decision: &Decision) -> String {
             )
         }
         Reason::LeaseHeld => "keeps its place, while others wait".to_owned(),
+        Reason::LeaseGranted { waited } if waited.is_zero() => {
+            format!("there is room in the cache; {chosen}")
+        }
         Reason::LeaseGranted { waited } => {
             format!("waited {:.1} s for room; {chosen}", waited.as_secs_f64())
         }
@@ -104,6 +107,19 @@ pub(super) fn reason(decision: &Decision) -> String {
             )
         }
         Reason::Reserved => format!("room is kept for requests without a conversation; {chosen}"),
+    }
+}
+
+/// One sentence on a request that waits for room, or that ended before there was any.
+pub(super) fn waits(wait: Wait, end: Option<End>) -> String {
+    let ahead = match wait.ahead {
+        0 => "nobody before it".to_owned(),
+        ahead => format!("{ahead} before it"),
+    };
+    let predicted_s = wait.predicted.as_secs_f64();
+    match end {
+        None => format!("waits for room, about {predicted_s:.0} s in all; {ahead} when it came"),
+        Some(_) => format!("ended while it waited for room; {ahead} when it came"),
     }
 }
 

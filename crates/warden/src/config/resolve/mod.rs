@@ -16,6 +16,9 @@ const NAME_BYTES_MAX: usize = 256;
 /// Concurrent sequences, and so the thresholds that can mean something.
 pub(crate) const SEQUENCES: RangeInclusive<i64> = 1..=65_536;
 const IDLE_S: RangeInclusive<i64> = 10..=7 * 24 * 3600;
+/// Turns that a conversation may keep its place for: past the upper end it keeps it to its own end.
+pub(crate) const TURNS: RangeInclusive<i64> = 1..=10_000;
+const QUEUE_WAIT_S: RangeInclusive<i64> = 1..=24 * 3600;
 
 pub(super) fn config(file: file::Config, overrides: &Overrides) -> Result<Config> {
     let server = server(file.server, overrides)?;
@@ -122,11 +125,46 @@ fn routing(path: &str, file: file::Routing) -> Result<Routing> {
         IDLE_S,
         "seconds",
     )?;
+    let queue_wait_s_max = file.queue_wait_s_max.unwrap_or(240);
+    in_range(
+        &format!("{path}.queue_wait_s_max"),
+        queue_wait_s_max,
+        QUEUE_WAIT_S,
+        "seconds",
+    )?;
     Ok(Routing {
         affinity: file.affinity.unwrap_or(true),
         spill_threshold,
+        leases: match file.leases {
+            None | Some(file::Leases::Auto) => api::LeasesMode::Auto,
+            Some(file::Leases::Off) => api::LeasesMode::Off,
+        },
+        lease_turns: lease_turns(path, file.lease_turns)?,
+        queue_wait_max: Duration::from_secs(queue_wait_s_max as u64),
         session_idle: Duration::from_secs(session_idle_s as u64),
     })
+}
+
+fn lease_turns(path: &str, file: Option<file::Turns>) -> Result<api::SetTurns> {
+    let value = match file {
+        None => return Ok(api::SetTurns::Word(api::AutoWord::Auto)),
+        Some(file::Turns::Word(word)) if word == "auto" => {
+            return Ok(api::SetTurns::Word(api::AutoWord::Auto));
+        }
+        Some(file::Turns::Turns(n)) if TURNS.contains(&n) => {
+            return Ok(api::SetTurns::Turns(n as u32));
+        }
+        Some(file::Turns::Turns(n)) => toml::Value::from(n),
+        Some(file::Turns::Word(word)) => toml::Value::from(word),
+    };
+    Err(ConfigError::value(
+        format!("{path}.lease_turns"),
+        value,
+        format!(
+            "must be \"auto\" or a number of turns from 1 to {}",
+            TURNS.end()
+        ),
+    ))
 }
 
 fn in_range(key: &str, value: i64, range: RangeInclusive<i64>, unit: &str) -> Result<()> {

@@ -12,3 +12,4 @@ mod retry;
 mod routing;
 mod soak;
 mod streaming;
+mod waiting;

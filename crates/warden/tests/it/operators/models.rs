@@ -137,7 +137,9 @@ async fn a_bad_change_changes_nothing_and_says_what_is_taken() {
             "{\"affinity\": false, \"spill_threshold\": \"never\"}",
             "auto",
         ),
-        ("{\"affinity\": false, \"leases\": \"auto\"}", "leases"),
+        ("{\"affinity\": false, \"leases\": \"on\"}", "leases"),
+        ("{\"affinity\": false, \"lease_turns\": 0}", "1 to 10000"),
+        ("{\"affinity\": false, \"lease_turns\": \"many\"}", "auto"),
     ] {
         let message = fixture.ask("PATCH", path, body).await.error(400, "invalid");
         assert!(message.contains(word), "{body}: {message}");

@@ -45,6 +45,49 @@ async fn a_change_survives_a_restart_until_the_configuration_is_edited() {
 }
 
 #[tokio::test]
+async fn leases_and_their_turns_are_changed_and_kept_like_the_threshold() {
+    let before = Fixture::new();
+    let leases = |routing: &serde_json::Value| {
+        let leases = &routing["leases"];
+        let turns = &leases["turns"];
+        (
+            leases["mode"].clone(),
+            leases["state"].clone(),
+            turns.clone(),
+        )
+    };
+    let model = before.get("/api/v1/models/demo").await;
+    let auto = serde_json::json!({"value": 3, "set": false});
+    let unknown = "kv_tokens_unknown";
+    assert_eq!(
+        leases(&model["routing"]),
+        ("auto".into(), unknown.into(), auto)
+    );
+    let changed = r#"{"leases": "off", "lease_turns": 7}"#;
+    let answer = before.ask("PATCH", PATH, changed).await.json();
+    let seven = serde_json::json!({"value": 7, "set": true});
+    assert_eq!(leases(&answer), ("off".into(), "off".into(), seven.clone()));
+
+    let edited = TWO_MODELS.replacen(
+        "max_num_seqs = 32\n",
+        "max_num_seqs = 32\n[models.routing]\nlease_turns = 9\n",
+        1,
+    );
+    for (config, turns) in [(TWO_MODELS, 7), (&edited, 9)] {
+        let after = Fixture::with(config, tempfile::tempdir().unwrap());
+        std::fs::copy(
+            before.directory.path().join("routing.json"),
+            after.directory.path().join("routing.json"),
+        )
+        .unwrap();
+        let after = Fixture::with(config, after.directory);
+        let model = after.get("/api/v1/models/demo").await;
+        assert_eq!(model["routing"]["leases"]["mode"], "off");
+        assert_eq!(model["routing"]["leases"]["turns"]["value"], turns);
+    }
+}
+
+#[tokio::test]
 async fn of_changes_at_the_same_time_the_one_in_force_is_kept() {
     let mut fixture = Fixture::new();
     for _ in 0..10 {

@@ -67,6 +67,11 @@ impl Client {
             .expect("the warden closed the connection instead of answering")
     }
 
+    /// Whether nothing has come so far.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.0.is_silent()
+    }
+
     /// The next chunk of a chunked body; empty for the last one, `None` where it broke off.
     pub(crate) async fn chunk(&mut self) -> Option<Vec<u8>> {
         soon("a chunk", self.0.chunk()).await

@@ -50,6 +50,13 @@ impl Wire {
         }
     }
 
+    /// Whether nothing has come that was not read.
+    pub(super) fn is_silent(&self) -> bool {
+        let read = self.stream.try_read(&mut [0; 1]);
+        self.ahead.is_empty()
+            && matches!(read, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
     pub(super) async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.write_all(bytes).await
     }

@@ -3,12 +3,14 @@
 mod client;
 mod engine;
 mod http;
+mod steps;
 mod warden;
 
 use std::{future::Future, time::Duration};
 
 pub(crate) use client::{Client, Ended, Reply, get, post};
 pub(crate) use engine::{Conn, Engine, json_reply};
+pub(crate) use steps::Steps;
 pub(crate) use warden::{Setup, Warden};
 
 /// Bound of every wait in these tests: far above what any of them takes, so that a slow machine

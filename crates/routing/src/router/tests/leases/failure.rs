@@ -134,3 +134,33 @@ fn the_ticket_of_a_refused_retry_is_spent() {
         hall.observe(Event::Aborted(holder.ticket));
     }
 }
+
+/// Found by the fuzz with seed 24.
+#[test]
+fn a_resent_request_does_not_follow_its_conversation_to_where_it_failed() {
+    let (mut hall, holders) = Hall::full();
+    let holder = holders.iter().find(|h| h.replica == Some(r(0))).unwrap();
+    let session = 100 + holders.iter().position(|h| h == holder).unwrap() as u32;
+    let now = hall.fleet.now;
+    let again = hall.fleet.router.readmit(now, holder.ticket, r(0));
+    assert!(matches!(again, Ok(Admission::Wait(_))));
+    // The next turn finds the room that the first one left.
+    assert_eq!(hall.goes(&turn_of(session)).replica, Some(r(0)));
+    assert!(!hall.granted.contains_key(&holder.ticket));
+}
+
+/// Found by the fuzz with seed 25.
+#[test]
+fn a_holders_pinned_request_is_never_sent_elsewhere() {
+    let (mut hall, holders) = Hall::full();
+    let holder = holders.iter().find(|h| h.replica == Some(r(0))).unwrap();
+    let session = 100 + holders.iter().position(|h| h == holder).unwrap() as u32;
+    let pinned = hall.goes(&crate::Request {
+        pin: Some(0),
+        ..turn_of(session)
+    });
+    assert_eq!(pinned.route, Route::Pinned);
+    let now = hall.fleet.now;
+    let again = hall.fleet.router.readmit(now, pinned.ticket, r(0));
+    assert_eq!(again, Err(Refusal::RetriesSpent));
+}

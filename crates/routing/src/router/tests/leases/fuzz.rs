@@ -100,6 +100,9 @@ struct Run {
     flying: BTreeMap<Ticket, Option<crate::ReplicaIndex>>,
     waiting: BTreeMap<Ticket, Waiter>,
     prompts: BTreeMap<Ticket, u64>,
+    /// The replica that a pinned request may go to, and the one that a resent one may not.
+    only: BTreeMap<Ticket, crate::ReplicaIndex>,
+    not: BTreeMap<Ticket, crate::ReplicaIndex>,
     /// Everything the router said, for comparison with another run.
     said: Vec<Result<Admission, Refusal>>,
     grants: Vec<Grant>,
@@ -112,6 +115,8 @@ impl Run {
             flying: BTreeMap::new(),
             waiting: BTreeMap::new(),
             prompts: BTreeMap::new(),
+            only: BTreeMap::new(),
+            not: BTreeMap::new(),
             said: Vec::new(),
             grants: Vec::new(),
         }
@@ -200,6 +205,14 @@ impl Run {
             ..request(0)
         };
         let said = self.fleet.router.admit(self.fleet.now, &request);
+        let ticket = match &said {
+            Ok(Admission::Go(decision)) => Some(decision.ticket),
+            Ok(Admission::Wait(wait)) => Some(wait.ticket),
+            Err(_) => None,
+        };
+        if let (Some(ticket), Some(pin)) = (ticket, pin) {
+            self.only.insert(ticket, r(u16::try_from(pin).unwrap()));
+        }
         match &said {
             Ok(Admission::Go(decision)) => {
                 self.prompts.insert(decision.ticket, kilobytes * 250);
@@ -233,6 +246,7 @@ impl Run {
             Ok(Admission::Wait(wait)) => {
                 assert_eq!(wait.ticket, ticket);
                 self.flying.remove(&ticket);
+                self.not.insert(ticket, failed);
                 let since = self.fleet.now;
                 // A stream's bound is the longer one.
                 let streams = true;
@@ -247,6 +261,11 @@ impl Run {
     }
 
     fn takes_off(&mut self, decision: &Decision) {
+        let replica = decision.replica;
+        assert!(replica.is_none() || replica != self.not.get(&decision.ticket).copied());
+        if let Some(only) = self.only.get(&decision.ticket) {
+            assert_eq!(replica, Some(*only), "a pin is heeded");
+        }
         let twice = self.flying.insert(decision.ticket, decision.replica);
         assert!(twice.is_none(), "flies twice");
     }
