@@ -22,6 +22,7 @@ const places = [
   '/conversations',
   `/conversations/${scenes.busy().conversations[2]?.id}`,
   '/requests',
+  '/keys',
   '/nowhere',
 ];
 

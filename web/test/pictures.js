@@ -18,6 +18,18 @@ const busy = '/models/qwen3-4b-dp4';
  *   dark?: boolean, failing?: number, act?: (page: import('playwright-core').Page, warden: MockWarden) => Promise<void> }} Shot
  */
 
+/**
+ * The pages as whoever has no key sees them, after a wrong one.
+ * @type {NonNullable<Shot['act']>}
+ */
+async function shut(page, warden) {
+  warden.session = { required: true, name: null, role: null };
+  await page.reload();
+  await page.getByLabel('Admin key').fill('lmw_wrong');
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.getByRole('alert').waitFor();
+}
+
 /** @type {Shot[]} */
 const shots = [
   { name: 'models-none', path: '/', scene: scenes.none },
@@ -74,7 +86,7 @@ const shots = [
     scene: scenes.busy,
     act: (page) => page.getByRole('button', { name: /Spill threshold/ }).click(),
   },
-  ...['/stats', '/conversations', '/requests'].flatMap((path) => {
+  ...['/stats', '/conversations', '/requests', '/keys'].flatMap((path) => {
     const name = path.slice(1);
     return [
       { name, path, scene: scenes.busy },
@@ -84,6 +96,17 @@ const shots = [
       { name: `${name}-much`, path, scene: scenes.much },
     ];
   }),
+  ...[false, true].flatMap((dark) => [
+    { name: dark ? 'login-dark' : 'login', path: '/', scene: scenes.busy, dark, act: shut },
+    {
+      name: dark ? 'login-narrow-dark' : 'login-narrow',
+      path: '/',
+      scene: scenes.busy,
+      dark,
+      size: narrow,
+      act: shut,
+    },
+  ]),
   { name: 'stats-table', path: '/stats?view=table', scene: scenes.busy },
   {
     name: 'stats-tip',

@@ -11,6 +11,7 @@ mod engines;
 mod error;
 mod events;
 mod gpus;
+mod keys;
 mod leases;
 mod models;
 mod openapi;
@@ -22,6 +23,7 @@ pub use engines::{LogLine, Logs, Reloaded};
 pub use error::{Error, ErrorDetail};
 pub use events::{Changed, Hello};
 pub use gpus::{Gpu, GpuReplica, Gpus};
+pub use keys::{Key, KeyLimits, KeyRole, Keys, Login, Session};
 pub use leases::{
     LeaseCounters, LeaseHolder, LeaseShare, LeaseTurns, LeaseWaiter, Leases, LeasesMode,
     LeasesState, SetTurns,

@@ -5,8 +5,8 @@
 use utoipa::OpenApi;
 
 use crate::{
-    Changed, Conversation, Conversations, Error, Gpus, Hello, Logs, Model, Models,
-    MoveConversation, PatchRouting, Reloaded, Requests, Routing, Stats,
+    Changed, Conversation, Conversations, Error, Gpus, Hello, Keys, Login, Logs, Model, Models,
+    MoveConversation, PatchRouting, Reloaded, Requests, Routing, Session, Stats,
 };
 
 #[derive(OpenApi)]
@@ -38,6 +38,10 @@ use crate::{
         move_conversation,
         forget_conversation,
         stream_events,
+        list_keys,
+        get_session,
+        log_in,
+        log_out,
         get_openapi,
     ),
     components(schemas(Hello, Changed, Error))
@@ -260,6 +264,38 @@ fn forget_conversation() {}
     responses((status = 200, content_type = "text/event-stream", body = String))
 )]
 fn stream_events() {}
+
+/// All keys without their secrets, and what each has used.
+#[utoipa::path(get, path = "/api/v1/keys", responses((status = 200, body = Keys)))]
+fn list_keys() {}
+
+/// Whether a key is needed, and whose the one of this request or session is. Open to all.
+#[utoipa::path(get, path = "/api/v1/session", responses((status = 200, body = Session)))]
+fn get_session() {}
+
+/// Begins a session of the pages: sets a cookie. Open to all; wrong keys are answered more and
+/// more slowly.
+#[utoipa::path(
+    post,
+    path = "/api/v1/login",
+    request_body = Login,
+    responses(
+        (status = 204),
+        (status = 400, body = Error),
+        (status = 401, body = Error),
+        (status = 403, body = Error),
+        (status = 429, body = Error)
+    )
+)]
+fn log_in() {}
+
+/// Ends the session of the pages.
+#[utoipa::path(
+    post,
+    path = "/api/v1/logout",
+    responses((status = 204), (status = 403, body = Error))
+)]
+fn log_out() {}
 
 /// This document.
 #[utoipa::path(

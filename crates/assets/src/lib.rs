@@ -56,7 +56,7 @@ fn is_page(path: &str) -> bool {
     match path.split_once('/') {
         None => matches!(
             path,
-            "" | "stats" | "models" | "conversations" | "requests" | "login"
+            "" | "stats" | "models" | "conversations" | "requests" | "keys"
         ),
         Some(("models" | "conversations", name)) => !name.is_empty() && !name.contains('/'),
         Some(_) => false,
@@ -79,6 +79,7 @@ mod tests {
             "/conversations",
             "/conversations/3f2a9c0d11e2b4a7",
             "/requests",
+            "/keys",
         ] {
             assert_eq!(get(page), Some(root), "{page}");
         }

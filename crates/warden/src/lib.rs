@@ -10,6 +10,7 @@ pub mod fetch;
 pub mod fleet;
 pub mod gateway;
 pub mod gpus;
+pub mod keys;
 mod open_files;
 pub mod operators;
 pub mod persist;

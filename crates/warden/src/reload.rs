@@ -140,6 +140,9 @@ fn check(before: &Config, after: &Config) -> Result<(), ReloadError> {
     if before.server != after.server {
         return refuse("[server]".to_owned());
     }
+    if before.auth != after.auth {
+        return refuse("[auth]".to_owned());
+    }
     let names = |config: &Config| {
         let names: Vec<String> = config
             .models

@@ -22,6 +22,13 @@ export class Failure extends Error {
   }
 }
 
+let unauthorized = () => {};
+
+/** Has this called when a call fails because the pages' session is over. */
+export function whenUnauthorized(then: () => void) {
+  unauthorized = then;
+}
+
 const root = '/api/v1';
 const wait_ms_max = 10_000;
 
@@ -55,6 +62,8 @@ export async function call<T>(
       limit.aborted ? 'The warden took longer than 10 s to answer.' : 'The warden does not answer.',
     );
   }
+  // A wrong key at the login is no end of a session.
+  if (response.status === 401 && path !== '/login') unauthorized();
   if (!response.ok) throw refusal(response.status, text);
   if (text === '') return undefined as T;
   try {

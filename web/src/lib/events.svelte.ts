@@ -22,6 +22,8 @@ class Events {
   /** Counts the restarts of the warden that this tab has seen. */
   restarts = $state(0);
   paused = $state(false);
+  /** While the pages are shut. */
+  #held = true;
 
   #source: EventSource | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -39,12 +41,19 @@ class Events {
 
   /** Whether figures may be read now: not while hidden or paused. */
   get awake(): boolean {
-    return !this.paused && !document.hidden;
+    return !this.#held && !this.paused && !document.hidden;
   }
 
   subscribe(listener: Listener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  /** Stops asking until it is called with false. */
+  hold(held: boolean) {
+    if (held === this.#held) return;
+    this.#held = held;
+    this.#settle();
   }
 
   togglePause() {

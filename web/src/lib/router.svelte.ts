@@ -8,6 +8,7 @@ export type Page =
   | { name: 'conversations' }
   | { name: 'conversation'; id: string }
   | { name: 'requests' }
+  | { name: 'keys' }
   | { name: 'missing'; path: string };
 
 function match(path: string): Page {
@@ -19,7 +20,8 @@ function match(path: string): Page {
       first === 'models' ||
       first === 'stats' ||
       first === 'conversations' ||
-      first === 'requests'
+      first === 'requests' ||
+      first === 'keys'
     )
       return { name: first };
   }

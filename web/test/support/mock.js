@@ -24,6 +24,10 @@ export class MockWarden {
   failing = null;
   /** Calls of the API so far. @type {string[]} */
   calls = [];
+  /** What the session says. @type {{ required: boolean, name: string | null, role: string | null }} */
+  session = { required: false, name: null, role: null };
+  /** The key that opens the pages. */
+  key = 'lmw_right';
   /** What was changed through the API. @type {{ path: string, body: unknown }[]} */
   changes = [];
   /** @type {Set<Response>} */
@@ -87,6 +91,10 @@ export class MockWarden {
     const url = new URL(request.url ?? '/', this.url);
     if (!url.pathname.startsWith('/api/')) return this.#page(url.pathname, response);
     this.calls.push(`${request.method} ${url.pathname}${url.search}`);
+    const isOpen = /^\/api\/v1\/(session|login|logout)$/.test(url.pathname);
+    if (this.session.required && this.session.name === null && !isOpen) {
+      return json(response, 401, fault('unauthorized', 'A key is needed here.'));
+    }
     if (this.failing !== null) {
       return json(response, this.failing, fault('overloaded', 'The history is not available.'));
     }
@@ -117,6 +125,13 @@ export class MockWarden {
     const [what, id, action] = parts;
     const limit = Number(url.searchParams.get('limit') ?? 100);
     const only = url.searchParams.get('model');
+    if (what === 'session') return ok(this.session);
+    if (what === 'login') return this.#logIn(body.key);
+    if (what === 'logout') {
+      this.session = { ...this.session, name: null, role: null };
+      return { status: 204, body: undefined };
+    }
+    if (what === 'keys') return ok({ required: true, trouble: null, keys: this.scene.keys ?? [] });
     if (what === 'models' && id === undefined) return ok({ models: this.scene.models });
     if (what === 'models') {
       const model = this.scene.models.find((one) => one.name === id);
@@ -165,6 +180,15 @@ export class MockWarden {
     }
     if (what === 'conversations') return this.#conversation(method, url.pathname, id, body);
     return missing('There is no such path.');
+  }
+
+  /** @param {string} key */
+  #logIn(key) {
+    if (key !== this.key) {
+      return { status: 401, body: fault('unauthorized', 'this key is not known here') };
+    }
+    this.session = { required: true, name: 'boss', role: 'admin' };
+    return { status: 204, body: undefined };
   }
 
   /** @param {string} method @param {string} path @param {string | undefined} id @param {any} body */

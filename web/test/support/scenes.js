@@ -6,7 +6,8 @@
 /** @typedef {Schemas['Replica']} Replica */
 /** @typedef {Schemas['Request']} Request */
 /** @typedef {Schemas['Conversation']} Conversation */
-/** @typedef {{ models: Model[], requests: Request[], conversations: Conversation[] }} Scene */
+/** @typedef {{ models: Model[], requests: Request[], conversations: Conversation[], keys?: Key[] }} Scene */
+/** @typedef {Schemas['Key']} Key */
 
 const now = () => Date.now() / 1000;
 
@@ -337,6 +338,7 @@ export function busy() {
     models: [first, second],
     requests: requests(7, 400, 'qwen3-4b-dp4'),
     conversations: conversations(7, 44, 'qwen3-4b-dp4'),
+    keys: keys(6),
   };
 }
 
@@ -392,5 +394,30 @@ export function much() {
   }
   scene.requests = requests(9, 1_000, 'qwen3-4b-dp4');
   scene.conversations = conversations(9, 10_000, 'qwen3-4b-dp4');
+  scene.keys = keys(120);
   return scene;
+}
+
+/** @param {number} number @returns {Key[]} */
+export function keys(number) {
+  const next = random(5);
+  return Array.from({ length: number }, (_, i) => ({
+    name: i === 0 ? 'boss' : `team-${String(i).padStart(2, '0')}`,
+    role: i === 0 ? 'admin' : 'client',
+    created: Math.floor(now()) - 86_400 * (i + 1),
+    expires: i % 3 === 1 ? Math.floor(now()) + 86_400 * (i - 4) : null,
+    expired: i % 3 === 1 && i < 4,
+    limits: {
+      requests_per_min: i % 2 ? 120 : null,
+      concurrent_requests: i % 2 ? 16 : null,
+      tokens_per_min: i % 4 === 1 ? 2_000_000 : null,
+    },
+    requests: i === 0 ? 0 : Math.floor(next() * 40_000),
+    limited: i % 4 === 1 ? Math.floor(next() * 500) : 0,
+    in_flight: i === 0 ? 0 : Math.floor(next() * 12),
+    prompt_tokens_cached: i === 0 ? 0 : Math.floor(next() * 4e9),
+    prompt_tokens_computed: i === 0 ? 0 : Math.floor(next() * 4e8),
+    completion_tokens: i === 0 ? 0 : Math.floor(next() * 9e6),
+    last_used: i === 0 ? null : now() - next() * 4_000,
+  }));
 }

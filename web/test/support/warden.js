@@ -33,19 +33,38 @@ export class Warden {
   #process = null;
   #folder = '';
   #port = 0;
+  #requiresKeys;
+
+  /** @param {{ requiresKeys?: boolean }} [options] */
+  constructor({ requiresKeys = false } = {}) {
+    this.#requiresKeys = requiresKeys;
+  }
 
   get url() {
     return `http://127.0.0.1:${this.#port}`;
   }
 
+  get #file() {
+    return join(this.#folder, 'warden.toml');
+  }
+
+  /** Gives it a port and a folder. */
+  async prepare() {
+    if (this.#folder !== '') return;
+    this.#folder = await mkdtemp(join(tmpdir(), 'lm-warden-pages-'));
+    this.#port = await freePort();
+    await writeFile(this.#file, this.#config());
+  }
+
+  /** `lm-warden key`: what it prints. @param {string[]} args */
+  key(...args) {
+    return this.run('key', ...args, '--config', this.#file).trim();
+  }
+
   /** Starts it, or starts it again on the same port with the same data. */
   async start() {
-    if (this.#folder === '') {
-      this.#folder = await mkdtemp(join(tmpdir(), 'lm-warden-pages-'));
-      this.#port = await freePort();
-      await writeFile(join(this.#folder, 'warden.toml'), this.#config());
-    }
-    const child = spawn(binary, ['serve', '--config', join(this.#folder, 'warden.toml')], {
+    await this.prepare();
+    const child = spawn(binary, ['serve', '--config', this.#file], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#process = child;
@@ -68,6 +87,8 @@ export class Warden {
 [server]
 listen = "127.0.0.1:${this.#port}"
 data_dir = "${join(this.#folder, 'data')}"
+[auth]
+required = ${this.#requiresKeys}
 [[models]]
 name = "demo"
 [models.engine]

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, os::unix::process::CommandExt as _, process};
 
 use anyhow::Context as _;
-use warden::commands::{Client, claude, out};
+use warden::commands::{claude, out};
 
 use super::status::{Target, failure};
 use crate::{
@@ -28,7 +28,7 @@ pub(crate) struct Claude {
 
 impl Claude {
     pub(crate) fn run(self) -> Result<Exit, Failure> {
-        let client = Client::new(&self.target.url).map_err(failure)?;
+        let client = self.target.client()?;
         let environment =
             block_on(claude::environment(&client, self.model.as_deref()))?.map_err(failure)?;
         // clap does not tell a bare `--` from none.

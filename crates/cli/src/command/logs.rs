@@ -1,6 +1,6 @@
 //! `lm-warden logs`.
 
-use warden::commands::{Client, logs};
+use warden::commands::logs;
 
 use super::status::{Target, failure};
 use crate::{
@@ -25,7 +25,7 @@ pub(crate) struct Logs {
 
 impl Logs {
     pub(crate) fn run(self) -> Result<Exit, Failure> {
-        let client = Client::new(&self.target.url).map_err(failure)?;
+        let client = self.target.client()?;
         let model = self.model.as_deref();
         block_on(logs::print(&client, model, self.lines, self.follow))?.map_err(failure)?;
         Ok(Exit::Done)

@@ -5,6 +5,7 @@ mod check;
 mod claude;
 mod doctor;
 mod engine;
+mod key;
 mod logs;
 mod manual;
 mod reload;
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Doctor(doctor::Doctor),
     Status(status::Status),
     Claude(claude::Claude),
+    #[command(subcommand)]
+    Key(key::Key),
     Logs(logs::Logs),
     Reload(reload::Reload),
     #[command(subcommand)]
@@ -46,6 +49,7 @@ impl Command {
             Self::Doctor(command) => command.run(),
             Self::Status(command) => command.run(),
             Self::Claude(command) => command.run(),
+            Self::Key(command) => command.run(),
             Self::Logs(command) => command.run(),
             Self::Reload(command) => command.run(),
             Self::Bench(command) => command.run(),

@@ -1,6 +1,6 @@
 //! `lm-warden reload`.
 
-use warden::commands::{Client, reload};
+use warden::commands::reload;
 
 use super::status::{Target, failure};
 use crate::{
@@ -20,7 +20,7 @@ pub(crate) struct Reload {
 
 impl Reload {
     pub(crate) fn run(self) -> Result<Exit, Failure> {
-        let client = Client::new(&self.target.url).map_err(failure)?;
+        let client = self.target.client()?;
         block_on(reload::run(&client))?.map_err(failure)?;
         Ok(Exit::Done)
     }

@@ -3,6 +3,11 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use warden::{config::Overrides, reload::Source};
+use warden::{
+    config::{Config, Overrides},
+    reload::Source,
+    serve::ServeError,
+};
 
 use crate::{
     block_on,
@@ -49,7 +54,14 @@ impl Serve {
             overrides,
         };
         block_on(warden::serve::run(config, source))?
-            .map_err(|error| Failure::new(Exit::Failed, error))?;
+            .map_err(|error| Failure::new(exit(&error), error))?;
         Ok(Exit::Done)
+    }
+}
+
+fn exit(error: &ServeError) -> Exit {
+    match error {
+        ServeError::NoKeys { .. } => Exit::Usage,
+        _ => Exit::Failed,
     }
 }

@@ -30,9 +30,17 @@ pub(crate) struct Target {
     pub(crate) url: String,
 }
 
+impl Target {
+    /// A client of it, with the key from the environment: an argument would show in `ps`.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        let key = std::env::var("LM_WARDEN_KEY").ok();
+        Client::new(&self.url, key.as_deref()).map_err(failure)
+    }
+}
+
 impl Status {
     pub(crate) fn run(self) -> Result<Exit, Failure> {
-        let client = Client::new(&self.target.url).map_err(failure)?;
+        let client = self.target.client()?;
         let outcome = block_on(async {
             if self.json {
                 status::print_json(&client).await

@@ -4,63 +4,48 @@
 //! settings serve the prefix cache: no billing block at the start of the prompt (it changes with
 //! every request in some versions), and headers that tell main turns from side requests.
 
+use serde::Deserialize;
+
 use super::{Client, ClientError};
+use crate::fetch::path_segment;
 
 /// A variable and its value.
 pub type Variable = (&'static str, String);
+
+/// What is read of `GET /v1/models`, which a client's key opens as well as an admin's.
+#[derive(Deserialize)]
+struct Listed {
+    data: Vec<Id>,
+}
+
+#[derive(Deserialize)]
+struct Id {
+    id: String,
+}
 
 /// The environment for a model, or for the first one that the warden serves.
 pub async fn environment(
     client: &Client,
     model: Option<&str>,
 ) -> Result<Vec<Variable>, ClientError> {
-    let served = client.models().await?.models;
-    let model = choose(&served, model)?;
-    Ok(variables(client.url(), model))
-}
-
-/// The name to ask for: any that the warden answers to.
-fn choose<'a>(served: &'a [api::Model], asked: Option<&'a str>) -> Result<&'a str, ClientError> {
-    let unknown = |asked: &str| ClientError::UnknownModel {
-        asked: asked.to_owned(),
-        known: known(served),
-    };
-    let Some(asked) = asked else {
-        let first = served.first().map(|model| model.name.as_str());
-        return first.ok_or_else(|| unknown(""));
-    };
-    let answers = served.iter().any(|model| {
-        model.name == asked
-            || model
-                .aliases
-                .iter()
-                .any(|alias| match alias.strip_suffix('*') {
-                    Some(begin) => asked.starts_with(begin),
-                    None => alias == asked,
-                })
-    });
-    if answers {
-        Ok(asked)
+    let model = if let Some(asked) = model {
+        let path = format!("/v1/models/{}", path_segment(asked));
+        let body = client.bytes(&path).await?;
+        client.parse::<Id>(&body)?.id
     } else {
-        Err(unknown(asked))
-    }
+        let body = client.bytes("/v1/models").await?;
+        let first = client.parse::<Listed>(&body)?.data.into_iter().next();
+        first.ok_or(ClientError::NoModel)?.id
+    };
+    Ok(variables(client, &model))
 }
 
-fn known(served: &[api::Model]) -> String {
-    let names: Vec<&str> = served
-        .iter()
-        .flat_map(|model| std::iter::once(&model.name).chain(&model.aliases))
-        .map(String::as_str)
-        .collect();
-    names.join(", ")
-}
-
-fn variables(url: &str, model: &str) -> Vec<Variable> {
+fn variables(client: &Client, model: &str) -> Vec<Variable> {
     let fixed = |name, value: &str| (name, value.to_owned());
     vec![
-        fixed("ANTHROPIC_BASE_URL", url),
-        // Claude Code starts only with a key, and the warden takes any while it has none.
-        fixed("ANTHROPIC_AUTH_TOKEN", "none"),
+        fixed("ANTHROPIC_BASE_URL", client.url()),
+        // Claude Code starts only with a key, and a warden that requires none takes any.
+        fixed("ANTHROPIC_AUTH_TOKEN", client.key().unwrap_or("none")),
         // Else a key of the user's own would be sent here.
         fixed("ANTHROPIC_API_KEY", ""),
         fixed("ANTHROPIC_MODEL", model),

@@ -3,9 +3,24 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
+use http::StatusCode;
+use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::fetch::{Fetch, FetchError};
+use crate::{
+    config::Secret,
+    fetch::{Fetch, FetchError},
+};
+
+/// What the operators' API and the OpenAI shape of the clients' side have in common.
+#[derive(Deserialize)]
+struct Refusal {
+    error: Message,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    message: String,
+}
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -17,6 +32,7 @@ const BODY_BYTES_MAX: usize = 64 << 20;
 pub struct Client {
     /// `http://host:port`, without a trailing slash.
     url: String,
+    key: Option<Secret>,
     fetch: Fetch,
 }
 
@@ -58,11 +74,17 @@ pub enum ClientError {
         /// What there is.
         known: String,
     },
+    /// It wants another key.
+    #[error("{0} (LM_WARDEN_KEY holds the key that is sent)")]
+    Denied(String),
+    /// It serves nothing.
+    #[error("the warden serves no model; its configuration names what it serves")]
+    NoModel,
 }
 
 impl Client {
-    /// A client of the warden at this URL.
-    pub fn new(url: &str) -> Result<Self, ClientError> {
+    /// A client of the warden at this URL, with this key.
+    pub fn new(url: &str, key: Option<&str>) -> Result<Self, ClientError> {
         let bad = || ClientError::Url {
             url: url.to_owned(),
         };
@@ -77,13 +99,19 @@ impl Client {
         }
         Ok(Self {
             url: trimmed.to_owned(),
-            fetch: Fetch::new(TIMEOUT, BODY_BYTES_MAX, None),
+            fetch: Fetch::new(TIMEOUT, BODY_BYTES_MAX, key),
+            key: key.map(|key| Secret(key.to_owned())),
         })
     }
 
     /// Where the warden is.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The key it shows, if any.
+    pub(super) fn key(&self) -> Option<&str> {
+        self.key.as_ref().map(|Secret(key)| key.as_str())
     }
 
     /// All models, as the API gives them.
@@ -113,8 +141,16 @@ impl Client {
             FetchError::Connect { .. }
             | FetchError::Scarcity { .. }
             | FetchError::Timeout { .. } => ClientError::Unreachable { cause: error },
-            FetchError::Status { ref body, .. } => match serde_json::from_slice(body) {
-                Ok(api::Error { error }) => ClientError::Refused(error.message),
+            FetchError::Status {
+                status, ref body, ..
+            } => match serde_json::from_slice(body) {
+                Ok(Refusal { error }) if status == StatusCode::UNAUTHORIZED => {
+                    ClientError::Denied(error.message)
+                }
+                Ok(Refusal { error }) if status == StatusCode::FORBIDDEN => {
+                    ClientError::Denied(error.message)
+                }
+                Ok(Refusal { error }) => ClientError::Refused(error.message),
                 Err(_) => self.no_warden(&error),
             },
             FetchError::Broken { .. } => self.no_warden(&error),

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Client, ClientError, out};
+use super::{Client, ClientError, out, table};
 
 /// From one picture to the next with `--watch`.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -143,32 +143,6 @@ fn row(replica: &api::Replica) -> [String; 14] {
         replica.conversations.to_string(),
         format!("{}/{}", replica.committed_tokens, known(replica.kv_tokens)),
     ]
-}
-
-/// Columns as wide as their widest cell, numbers to the right.
-fn table<const N: usize>(headings: &[&str; N], rows: &[[String; N]], out: &mut String) {
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells
-            .max()
-            .unwrap_or(0)
-            .max(headings[column].chars().count())
-    };
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let mut line = |cells: &[&str]| {
-        let padded: Vec<String> = cells
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:>width$}"))
-            .collect();
-        out.push_str(padded.join("  ").trim_end());
-        out.push('\n');
-    };
-    line(headings);
-    for row in rows {
-        let cells: Vec<&str> = row.iter().map(String::as_str).collect();
-        line(&cells);
-    }
 }
 
 /// What is not known is a dash, never 0.

@@ -102,9 +102,12 @@ fn a_url_that_cannot_be_a_wardens_is_refused() {
         "ftp://a",
     ] {
         assert!(
-            matches!(Client::new(url), Err(ClientError::Url { .. })),
+            matches!(Client::new(url, None), Err(ClientError::Url { .. })),
             "{url}"
         );
     }
-    assert_eq!(Client::new("http://a:1/").unwrap().url(), "http://a:1");
+    assert_eq!(
+        Client::new("http://a:1/", None).unwrap().url(),
+        "http://a:1"
+    );
 }

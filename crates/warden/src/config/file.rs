@@ -13,6 +13,9 @@ pub(super) struct Config {
     /// The warden itself.
     #[serde(default)]
     pub(super) server: Server,
+    /// Who may use it.
+    #[serde(default)]
+    pub(super) auth: Auth,
     /// The served models, at least one.
     #[serde(default)]
     pub(super) models: Vec<Model>,
@@ -22,7 +25,8 @@ pub(super) struct Config {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Server {
-    /// Address of the APIs, pages and metrics; a loopback address. Default 127.0.0.1:8484.
+    /// Address of the APIs, pages and metrics; other than loopback only with keys. Default
+    /// 127.0.0.1:8484.
     pub(super) listen: Option<String>,
     /// Directory for what outlives a restart. Default: $XDG_STATE_HOME/lm-warden.
     pub(super) data_dir: Option<PathBuf>,
@@ -33,6 +37,15 @@ pub(super) struct Server {
     /// Whether vLLM engines are stopped when the warden ends. Default false: they go on and are
     /// adopted by the next warden, with their cache.
     pub(super) stop_engines: Option<bool>,
+}
+
+/// Who may use the warden.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Auth {
+    /// Whether a request without a key is refused (`lm-warden key add` makes keys). Default: true,
+    /// unless a loopback address listens.
+    pub(super) required: Option<bool>,
 }
 
 /// A served model.

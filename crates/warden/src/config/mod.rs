@@ -31,6 +31,8 @@ pub use vllm::{Layout, Start, Vllm};
 pub struct Config {
     /// The warden itself.
     pub server: Server,
+    /// Who may use it.
+    pub auth: Auth,
     /// The served models, at least one.
     pub models: Vec<Model>,
 }
@@ -48,6 +50,13 @@ pub struct Server {
     pub buffered_bytes_max: usize,
     /// Whether vLLM engines end with the warden.
     pub stop_engines: bool,
+}
+
+/// Who may use the warden.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Auth {
+    /// Whether a request without a key is refused.
+    pub required: bool,
 }
 
 /// What the command line says instead of the file.

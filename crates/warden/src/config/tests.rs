@@ -30,6 +30,9 @@ fn the_demo_answers_to_claude_codes_models_on_four_replicas() {
     buffered_bytes_max = 1073741824
     stop_engines = false
 
+    [auth]
+    required = false
+
     [[models]]
     name = "demo"
     aliases = ["claude-*"]
@@ -201,11 +204,6 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ),
     (
         "[[models]]",
-        "[server]\nlisten = \"0.0.0.0:8484\"\n[[models]]",
-        &["server.listen", "0.0.0.0:8484", "no keys", "127.0.0.1"],
-    ),
-    (
-        "[[models]]",
         "[server]\nbody_bytes_max = 1\n[[models]]",
         &["server.body_bytes_max", "1", "1024"],
     ),
@@ -226,8 +224,8 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ),
     (
         "[[models]]",
-        "[auth]\nrequired = true\n[[models]]",
-        &["auth", "not supported"],
+        "[server]\nlisten = \"0.0.0.0:8484\"\n[auth]\nrequired = false\n[[models]]",
+        &["auth.required", "false", "0.0.0.0:8484", "must be true"],
     ),
     ("[[models]]", "[[models]", &["line 2", "]"]),
 ];

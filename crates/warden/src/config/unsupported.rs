@@ -11,7 +11,6 @@ pub(super) fn check(text: &str) -> Result<(), ConfigError> {
     let Ok(root) = text.parse::<Table>() else {
         return Ok(());
     };
-    refuse(&root, "auth", "auth", "remove it, and listen on loopback")?;
     if let Some(server) = root.get("server").and_then(Value::as_table) {
         refuse(
             server,

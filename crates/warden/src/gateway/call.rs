@@ -55,7 +55,16 @@ impl Call {
         let Some((model, name)) = gateway.model(&facts.model) else {
             return Err(gateway.unknown_model(&facts.model));
         };
-        let question = routed.then(|| question(gateway, &parts.headers, &facts, model, dialect));
+        let question = routed.then(|| {
+            question(
+                gateway,
+                ledger.owner(),
+                (&parts.headers, &facts),
+                model,
+                dialect,
+            )
+        });
+        ledger.prompt_bytes(facts.prompt_bytes);
         ledger.arrived(|info| {
             info.model = Some(Arc::clone(name));
             info.stream = facts.stream;
@@ -79,12 +88,11 @@ impl Call {
 
 fn question(
     gateway: &Gateway,
-    headers: &HeaderMap,
-    facts: &BodyFacts<'_>,
+    owner: OwnerId,
+    (headers, facts): (&HeaderMap, &BodyFacts<'_>),
     model: &Model,
     dialect: Dialect,
 ) -> routing::Request {
-    let owner = OwnerId::default();
     let ids = identity::ids(headers);
     let candidates = identity::candidates(&ids, facts);
     routing::Request {

@@ -24,6 +24,13 @@ pub(super) enum Endpoint {
     Hello,
 }
 
+impl Endpoint {
+    /// Whether it is answered without a key, too: what tells no more than that something is here.
+    pub(super) fn is_open(self) -> bool {
+        matches!(self, Self::Health | Self::Ready | Self::Hello)
+    }
+}
+
 const MODEL_PREFIX: &str = "/v1/models/";
 
 /// A client path with what it accepts.

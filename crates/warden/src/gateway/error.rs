@@ -6,7 +6,11 @@ use routing::Refusal;
 use vllm::{BodyError, Dialect, ErrorKind};
 
 use super::{body::Body, stamp::Stamp};
-use crate::{telemetry::End, upstream::ConnectError};
+use crate::{
+    keys::{Denied, Limited},
+    telemetry::End,
+    upstream::ConnectError,
+};
 
 /// Seconds after which a client may come back: an engine that loads, a replica that restarts, and
 /// buffers that drain.
@@ -20,6 +24,12 @@ pub(super) const CLIENT_GONE_STATUS: u16 = 499;
 /// Why a request was not answered by an engine.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GatewayError {
+    /// Client: no key, a wrong one, or one that may not.
+    #[error(transparent)]
+    Denied(Denied),
+    /// Client: over a limit of its key; a retry helps, later.
+    #[error("this key's limit of {} {} is reached; try again in {} s", .0.value, .0.limit, .0.retry_after_s)]
+    Limited(Limited),
     /// Client: the body is of no use.
     #[error(transparent)]
     Body(#[from] BodyError),
@@ -133,6 +143,8 @@ impl GatewayError {
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::ClientGone => StatusCode::from_u16(CLIENT_GONE_STATUS).expect("in range"),
+            Self::Denied(denied) => denied.status(),
+            Self::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Body(_) | Self::BodyBroken | Self::BodyCompressed | Self::Pin(_) => {
                 StatusCode::BAD_REQUEST
             }
@@ -163,6 +175,11 @@ impl GatewayError {
 
     pub(super) fn kind(&self) -> ErrorKind {
         match self {
+            Self::Denied(denied) if denied.status() == StatusCode::UNAUTHORIZED => {
+                ErrorKind::Authentication
+            }
+            Self::Denied(_) => ErrorKind::Permission,
+            Self::Limited(_) => ErrorKind::RateLimit,
             Self::ClientGone
             | Self::Body(_)
             | Self::BodyBroken
@@ -193,7 +210,8 @@ impl GatewayError {
     fn retry_may_help(&self) -> bool {
         matches!(
             self,
-            Self::BodyBroken
+            Self::Limited(_)
+                | Self::BodyBroken
                 | Self::BodyTimeout
                 | Self::BufferFull
                 | Self::Scarcity(_)
@@ -207,7 +225,8 @@ impl GatewayError {
     fn retry_after_s(&self) -> Option<u32> {
         match self {
             Self::BufferFull | Self::Scarcity(_) => Some(RETRY_BUFFER_S),
-            Self::Unavailable { retry_after_s, .. } => Some(*retry_after_s),
+            Self::Unavailable { retry_after_s, .. }
+            | Self::Limited(Limited { retry_after_s, .. }) => Some(*retry_after_s),
             Self::QueueTooLong(Refusal::QueueTooLong { retry_after, .. }) => {
                 Some(retry_after.as_secs_f64().ceil() as u32)
             }
@@ -236,6 +255,10 @@ impl GatewayError {
         }
         if !self.retry_may_help() {
             headers.insert("x-should-retry", HeaderValue::from_static("false"));
+        }
+        if self.status() == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer realm=\"lm-warden\"");
+            headers.insert(header::WWW_AUTHENTICATE, scheme);
         }
         if let Self::Method { allow, .. } = self {
             headers.insert(header::ALLOW, HeaderValue::from_static(allow));

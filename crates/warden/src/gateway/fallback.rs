@@ -1,7 +1,7 @@
 //! Who answers what is not the clients' side: the operators' API and the pages, given as a
 //! service so that no web framework is on the proxying path.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -11,6 +11,10 @@ use tower::{Service, ServiceExt, util::BoxCloneSyncService};
 use super::body::{BoxError, FallbackBody};
 
 type Inner = BoxCloneSyncService<Request<Incoming>, Response<FallbackBody>, Infallible>;
+
+/// Where a request came from; among the extensions of what the fallback is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct PeerAddress(pub SocketAddr);
 
 /// See the module. Clones are cheap.
 #[derive(Debug, Clone)]

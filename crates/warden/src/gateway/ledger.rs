@@ -5,13 +5,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use routing::{Decision, Event, ReplicaIndex, Route, Ticket, Time, Wait};
+use routing::{Decision, Event, OwnerId, ReplicaIndex, Route, Ticket, Time, Wait};
 use vllm::Usage;
 
 use super::{activity::Presence, error::CLIENT_GONE_STATUS};
 use crate::{
     clock,
     fleet::Model,
+    keys::Admission,
     telemetry::{End, RequestEvent, RequestId, RequestInfo, Telemetry},
 };
 
@@ -31,6 +32,9 @@ pub(super) struct Ledger {
     id: RequestId,
     ticket: Option<(Arc<Model>, Ticket)>,
     routed: Option<(Route, Option<ReplicaIndex>)>,
+    /// Whose it is, and its place in their account.
+    owner: OwnerId,
+    admission: Option<Admission>,
     /// When the request was understood, and when it was first given a replica.
     understood: Time,
     placed: Option<Time>,
@@ -49,6 +53,8 @@ impl Ledger {
             info: Some(info),
             ticket: None,
             routed: None,
+            owner: OwnerId::default(),
+            admission: None,
             placed: None,
             first_byte_told: false,
             progress_told: Time::default(),
@@ -58,6 +64,23 @@ impl Ledger {
 
     pub(super) fn id(&self) -> RequestId {
         self.id
+    }
+
+    /// It came with a key.
+    pub(super) fn is_of(&mut self, owner: OwnerId, admission: Admission) {
+        (self.owner, self.admission) = (owner, Some(admission));
+    }
+
+    /// Whose it is; the default without a key.
+    pub(super) fn owner(&self) -> OwnerId {
+        self.owner
+    }
+
+    /// The size of its prompt.
+    pub(super) fn prompt_bytes(&mut self, bytes: u64) {
+        if let Some(admission) = &mut self.admission {
+            admission.prompt_bytes(bytes);
+        }
     }
 
     /// The last decision.
@@ -136,6 +159,12 @@ impl Ledger {
             self.observe(at, |ticket| Event::Finished(ticket, usage));
         } else {
             self.observe(at, Event::Aborted);
+        }
+        if let Some(admission) = self.admission.take() {
+            match end {
+                End::Refused | End::EngineError | End::Lost => admission.finish(usage, false),
+                _ => admission.finish(usage, true),
+            }
         }
         self.arrived(|_| ());
         self.telemetry.record(RequestEvent::Ended {

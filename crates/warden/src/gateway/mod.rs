@@ -49,7 +49,7 @@ use hyper::body::Incoming;
 use routing::Seed;
 
 pub use body::{Body, BoxError, FallbackBody, ReplyError};
-pub use fallback::Fallback;
+pub use fallback::{Fallback, PeerAddress};
 pub use limits::Limits;
 pub use server::{DrainHandle, Drained, Peer, Server};
 
@@ -70,6 +70,7 @@ use self::{
 use crate::{
     clock,
     fleet::{Fleet, Model},
+    keys::{self, Access, Denied, Holder},
     telemetry::{RequestInfo, Telemetry},
     upstream::{Pool, PoolSettings},
 };
@@ -92,6 +93,8 @@ pub struct Gateway {
     /// Whose turn it is among the replicas, for calls that take no slot.
     turn: AtomicUsize,
     fallback: Fallback,
+    /// The rules at the door; none in tests of what lies behind it.
+    access: Option<Arc<Access>>,
     /// Epoch seconds of the start: `created` of every model.
     started_s: i64,
 }
@@ -133,8 +136,16 @@ impl Gateway {
             ids: RequestIds::new()?,
             turn: AtomicUsize::new(0),
             fallback,
+            access: None,
             started_s: clock::epoch_s(clock::now()) as i64,
         })
+    }
+
+    /// Lets in what these rules allow, instead of everybody.
+    #[must_use]
+    pub fn guarded_by(mut self, access: Arc<Access>) -> Self {
+        self.access = Some(access);
+        self
     }
 
     /// Proxied requests being served, those that wait for their first byte included.
@@ -168,10 +179,18 @@ impl Gateway {
         peer: Arc<Peer>,
         stamp: Stamp,
     ) -> Response<Body> {
-        let Some(known) = endpoint::lookup(request.method(), request.uri().path()) else {
-            return self.unknown(request, stamp).await;
+        let dialect = endpoint::dialect_of(request.uri().path());
+        let known = endpoint::lookup(request.method(), request.uri().path());
+        let holder = match self.enter(&request, known) {
+            Ok(holder) => holder,
+            Err(denied) => {
+                inbound::refuse(request);
+                return GatewayError::Denied(denied).response(dialect, &stamp);
+            }
         };
-        let dialect = endpoint::dialect_of(known.path);
+        let Some(known) = known else {
+            return self.unknown(request, &peer, stamp).await;
+        };
         if !known.allows(request.method()) {
             inbound::refuse(request);
             let error = GatewayError::Method {
@@ -182,7 +201,8 @@ impl Gateway {
         }
         let mut response = match known.endpoint {
             Endpoint::Generate(_) | Endpoint::Pass(_) => {
-                return self.proxy(known, request, peer, stamp).await;
+                let caller = Caller { peer, holder };
+                return self.proxy(known, request, caller, stamp).await;
             }
             Endpoint::Models => local::models(self, request.uri().query()),
             Endpoint::Model => match local::model(self, request.uri().path()) {
@@ -197,7 +217,33 @@ impl Gateway {
         response
     }
 
-    async fn unknown(&self, request: Request<Incoming>, stamp: Stamp) -> Response<Body> {
+    /// Whose request it is, where its path is a client's and not open to all.
+    fn enter(
+        &self,
+        request: &Request<Incoming>,
+        known: Option<Known>,
+    ) -> Result<Option<Arc<Holder>>, Denied> {
+        let is_guarded = match known {
+            Some(known) => !known.endpoint.is_open(),
+            None => endpoint::is_clients(request.uri().path()),
+        };
+        match &self.access {
+            Some(access) if is_guarded => {
+                let host = keys::host(request.headers(), request.uri());
+                access.client(request.headers(), host)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    async fn unknown(
+        &self,
+        mut request: Request<Incoming>,
+        peer: &Peer,
+        stamp: Stamp,
+    ) -> Response<Body> {
+        let address = PeerAddress(peer.address());
+        request.extensions_mut().insert(address);
         let request = if endpoint::is_clients(request.uri().path()) {
             request
         } else {
@@ -219,7 +265,7 @@ impl Gateway {
         self: &Arc<Self>,
         known: Known,
         request: Request<Incoming>,
-        peer: Arc<Peer>,
+        caller: Caller,
         mut stamp: Stamp,
     ) -> Response<Body> {
         let dialect = match known.endpoint {
@@ -233,12 +279,27 @@ impl Gateway {
             dialect,
             path: known.path,
             identity: None,
-            owner: None,
+            owner: caller
+                .holder
+                .as_ref()
+                .map(|holder| Arc::clone(&holder.name)),
             stream: false,
         };
         let telemetry = Arc::clone(&self.telemetry);
         let mut ledger = Ledger::open(telemetry, self.activity.enter(), info);
+        if let Some(holder) = &caller.holder {
+            match holder.account.admit() {
+                Ok(admission) => ledger.is_of(holder.key.id.owner(), admission),
+                Err(limited) => {
+                    inbound::refuse(request);
+                    let error = GatewayError::Limited(limited);
+                    ledger.end(error.end(), error.status().as_u16(), None);
+                    return error.response(dialect, &stamp);
+                }
+            }
+        }
         let (parts, incoming) = request.into_parts();
+        let peer = caller.peer;
         peer.speaks(parts.version);
         let call = match Call::read(self, known, parts, incoming, &mut ledger).await {
             Ok(call) => call,
@@ -315,6 +376,13 @@ fn queued_reply(stamp: &Stamp, queued: Queued) -> Response<Body> {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     stamp.put(headers);
     response
+}
+
+/// Who sent a request.
+struct Caller {
+    peer: Arc<Peer>,
+    /// With which key.
+    holder: Option<Arc<Holder>>,
 }
 
 /// The engine's answer as the client gets it.

@@ -4,9 +4,10 @@ use axum::{
     Json,
     response::{IntoResponse, Response},
 };
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 
 use super::BODY_BYTES_MAX;
+use crate::keys::Denied;
 
 /// Why an operator's request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,9 +24,15 @@ pub(super) enum ApiError {
     /// Theirs: a body of no use at that size.
     #[error("the body is larger than {BODY_BYTES_MAX} bytes, the most that is taken here")]
     TooLarge,
-    /// Another site's page, or a name that is not this machine's.
-    #[error("{0}")]
-    Forbidden(&'static str),
+    /// No admin's key, or not from here.
+    #[error(transparent)]
+    Denied(Denied),
+    /// Theirs: too many wrong keys.
+    #[error("too many wrong keys from this address; try again in {retry_after_s} s")]
+    TooOften {
+        /// Seconds, at least 1.
+        retry_after_s: u32,
+    },
     /// Ours: in force, but not on disk.
     #[error(
         "the change is in force, but could not be saved, so a restart will lose it: {0}; make room \
@@ -47,7 +54,11 @@ impl ApiError {
             Self::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
             Self::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
-            Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
+            Self::Denied(denied) if denied.status() == StatusCode::UNAUTHORIZED => {
+                (StatusCode::UNAUTHORIZED, "unauthorized")
+            }
+            Self::Denied(denied) => (denied.status(), "forbidden"),
+            Self::TooOften { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_attempts"),
             Self::NotSaved(_) => (StatusCode::INTERNAL_SERVER_ERROR, "not_saved"),
         }
     }
@@ -56,7 +67,17 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (status, code) = self.parts();
-        respond(status, code, &self.to_string())
+        let mut response = respond(status, code, &self.to_string());
+        if status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer realm=\"lm-warden\"");
+            let headers = response.headers_mut();
+            headers.insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        if let Self::TooOften { retry_after_s } = self {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(retry_after_s));
+        }
+        response
     }
 }
 

@@ -9,6 +9,7 @@ use http::header;
 use super::Operators;
 use crate::{
     clock,
+    keys::Usage,
     telemetry::{Distribution, Totals},
 };
 
@@ -45,6 +46,7 @@ fn text(operators: &Operators) -> String {
     }
     replicas(&mut out, operators);
     super::lease_metrics::write(&mut out, operators);
+    keys(&mut out, operators);
     let cards = super::gpus::view(operators.gpus.last(), &operators.reloader.current());
     gpus(&mut out, &cards);
     out.0
@@ -127,6 +129,60 @@ fn replicas(out: &mut Exposition, operators: &Operators) {
         "1 where the replica answers.",
         &|view, answered| u32::from(view.up && answered),
     );
+}
+
+/// Since when a key's counters run is when the warden started; a revoked key's end with it.
+fn keys(out: &mut Exposition, operators: &Operators) {
+    let holders = operators.access.ring().holders();
+    if holders.is_empty() {
+        return;
+    }
+    let usages: Vec<_> = holders
+        .iter()
+        .map(|holder| (&*holder.name, holder.account.usage()))
+        .collect();
+    let mut family = |name: &str, kind: &str, help: &str, figure: &dyn Fn(&Usage) -> u64| {
+        out.family(name, kind, help);
+        for (key, usage) in &usages {
+            out.sample(name, &[("key", key)], figure(usage));
+        }
+    };
+    family(
+        "lm_warden_key_requests_total",
+        "counter",
+        "Requests of a key that were let in.",
+        &|usage| usage.requests,
+    );
+    family(
+        "lm_warden_key_limited_total",
+        "counter",
+        "Requests of a key that one of its limits turned away.",
+        &|usage| usage.limited,
+    );
+    family(
+        "lm_warden_key_in_flight",
+        "gauge",
+        "Requests of a key in flight.",
+        &|usage| u64::from(usage.in_flight),
+    );
+    family(
+        "lm_warden_key_completion_tokens_total",
+        "counter",
+        "Tokens generated for a key.",
+        &|usage| usage.completion_tokens,
+    );
+    let name = "lm_warden_key_prompt_tokens_total";
+    out.family(
+        name,
+        "counter",
+        "Prompt tokens of a key; unmeasured ones count as computed.",
+    );
+    for (key, usage) in &usages {
+        let cached = [("key", *key), ("source", "cached")];
+        out.sample(name, &cached, usage.prompt_tokens_cached);
+        let computed = [("key", *key), ("source", "computed")];
+        out.sample(name, &computed, usage.prompt_tokens_computed);
+    }
 }
 
 fn gpus(out: &mut Exposition, view: &api::Gpus) {

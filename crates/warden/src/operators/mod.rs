@@ -9,6 +9,7 @@ mod events;
 mod extract;
 mod gpus;
 mod guard;
+mod keys;
 mod lease_metrics;
 mod leases;
 mod metrics;
@@ -18,6 +19,7 @@ mod pages;
 mod panel;
 mod requests;
 mod routing;
+mod session;
 mod stats;
 
 use std::sync::Arc;
@@ -31,7 +33,8 @@ use axum::{
 
 pub use self::overrides::{Overrides, OverridesError};
 use crate::{
-    fleet::Fleet, gpus::Gpus, reload::Reloader, supervisor::Supervisor, telemetry::Telemetry,
+    fleet::Fleet, gpus::Gpus, keys::Access, reload::Reloader, supervisor::Supervisor,
+    telemetry::Telemetry,
 };
 
 /// Largest body of an operator's request.
@@ -50,6 +53,8 @@ pub struct Operators {
     pub supervisor: Arc<Supervisor>,
     /// Reads the configuration again.
     pub reloader: Arc<Reloader>,
+    /// Who may come in here.
+    pub access: Arc<Access>,
     /// The machine's cards.
     pub gpus: Arc<Gpus>,
 }
@@ -84,13 +89,18 @@ pub fn service(operators: Operators) -> Router {
         )
         .route("/conversations/{id}/move", post(conversations::r#move))
         .route("/events", get(events::stream))
+        .route("/keys", get(keys::list))
+        .route("/session", get(session::get))
+        .route("/login", post(session::login))
+        .route("/logout", post(session::logout))
         .route("/openapi.json", get(pages::openapi));
+    let access = Arc::clone(&operators.access);
     Router::new()
         .nest("/api/v1", api)
         .route("/metrics", get(metrics::get))
         .method_not_allowed_fallback(error::method_not_allowed)
         .fallback(pages::get)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(middleware::from_fn(guard::check))
+        .layer(middleware::from_fn_with_state(access, guard::check))
         .with_state(Arc::new(operators))
 }

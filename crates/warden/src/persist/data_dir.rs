@@ -13,9 +13,11 @@ use std::{
 };
 
 use routing::Seed;
+use sha2::{Digest as _, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::atomic::sync_directory;
+use crate::keys::hex;
 
 /// An open data directory. It is locked until this is dropped, or the process is gone.
 #[derive(Debug)]
@@ -72,6 +74,13 @@ impl DataDir {
     /// Secret seed of the hashes, the same for as long as the directory exists.
     pub fn seed(&self) -> Seed {
         self.seed
+    }
+
+    /// A name that sets this directory's warden apart from others, in 8 hex digits. Not secret: the
+    /// seed cannot be told from it.
+    pub fn instance(&self) -> String {
+        let digest = Sha256::digest([&b"instance"[..], &self.seed.0].concat());
+        hex(&digest[..4])
     }
 
     /// A file or directory in it.

@@ -21,6 +21,7 @@ use crate::{
     fleet::{self, Fleet, Simulator, Watch},
     gateway::{Fallback, Gateway, Limits, Server},
     gpus::Gpus,
+    keys::{self, Access, KeyFile, Ring},
     open_files,
     operators::{self, Operators, Overrides, OverridesError},
     persist::{DataDir, DataDirError, HomesWriter, Marks},
@@ -49,6 +50,18 @@ pub enum ServeError {
     /// The file of operators' changes.
     #[error(transparent)]
     Overrides(#[from] OverridesError),
+    /// The file of keys.
+    #[error(transparent)]
+    Keys(#[from] keys::FileError),
+    /// Strangers could use it.
+    #[error(
+        "{address} can be reached from other machines, and there is no key yet: make one with \
+         `lm-warden key add --admin --name NAME` (and the same --config), or listen on 127.0.0.1"
+    )]
+    NoKeys {
+        /// Where it was to listen.
+        address: SocketAddr,
+    },
     /// The system gives what every process needs only sparingly.
     #[error("the system denied {what}: {cause}")]
     System {
@@ -79,6 +92,7 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     let program = std::env::current_exe().map_err(system("the path of this program"))?;
     let now = clock::now();
     let data_dir = DataDir::open(&config.server.data_dir)?;
+    let access = access(&config, &data_dir)?;
     let listener = listen(config.server.listen).await?;
     let address = listener.local_addr().map_err(system("the port"))?;
 
@@ -109,6 +123,7 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
         supervisor: Arc::clone(&supervisor),
         reloader: Arc::clone(&reloader),
         gpus: Arc::clone(&gpus),
+        access: Arc::clone(&access),
     });
     let limits = Limits {
         connections_max: connections_max(),
@@ -123,12 +138,14 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
         data_dir.seed(),
         Fallback::new(operators),
     )
-    .map_err(|cause| system("random numbers")(io::Error::other(cause)))?;
+    .map_err(|cause| system("random numbers")(io::Error::other(cause)))?
+    .guarded_by(Arc::clone(&access));
 
     supervisor.settled().await;
     let mut watchers = watch(&config, &fleet, &telemetry, &program).await;
     watchers.spawn(gpus.watch());
     watchers.spawn(Arc::clone(&marks).keep());
+    watchers.spawn(Arc::clone(access.ring()).watch());
     let (server, handle) = Server::new(Arc::new(gateway));
     eprint!("{}", banner(address, &config));
     let mut listening = tokio::spawn(server.run(listener));
@@ -152,6 +169,27 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
         "stopped"
     );
     Ok(())
+}
+
+/// The keys, and who needs one.
+fn access(config: &Config, data_dir: &DataDir) -> Result<Arc<Access>, ServeError> {
+    let ring = Ring::load(KeyFile::of(&config.server.data_dir))?;
+    let address = config.server.listen;
+    if ring.is_empty() && !address.ip().is_loopback() {
+        return Err(ServeError::NoKeys { address });
+    }
+    if ring.is_empty() && config.auth.required {
+        tracing::warn!(
+            "auth.required is set and there is no key yet, so every request is refused; make one \
+             with `lm-warden key add --admin --name NAME` (no restart is needed)"
+        );
+    }
+    let settings = keys::Settings {
+        required: config.auth.required,
+        is_secure: false,
+        instance: data_dir.instance(),
+    };
+    Ok(Arc::new(Access::new(Arc::new(ring), &settings)))
 }
 
 /// As many client connections as wanted, or as the open files allow.

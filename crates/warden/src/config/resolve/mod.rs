@@ -6,7 +6,10 @@ mod vllm;
 
 use std::{collections::BTreeSet, ops::RangeInclusive, time::Duration};
 
-use self::{engine::engine, server::server};
+use self::{
+    engine::engine,
+    server::{auth, server},
+};
 use super::{Config, ConfigError, Model, Overrides, Routing, file};
 
 type Result<T> = std::result::Result<T, ConfigError>;
@@ -22,6 +25,7 @@ const QUEUE_WAIT_S: RangeInclusive<i64> = 1..=24 * 3600;
 
 pub(super) fn config(file: file::Config, overrides: &Overrides) -> Result<Config> {
     let server = server(file.server, overrides)?;
+    let auth = auth(&file.auth, &server)?;
     if file.models.is_empty() {
         return Err(ConfigError::missing(
             "models",
@@ -42,7 +46,11 @@ pub(super) fn config(file: file::Config, overrides: &Overrides) -> Result<Config
         .enumerate()
         .map(|(index, model)| self::model(&format!("models[{index}]"), model, &mut names))
         .collect::<Result<_>>()?;
-    let config = Config { server, models };
+    let config = Config {
+        server,
+        auth,
+        models,
+    };
     vllm::share_out(&config.models)?;
     Ok(config)
 }

@@ -3,7 +3,7 @@
 use std::{env, net::SocketAddr, path::PathBuf};
 
 use super::{Result, in_range};
-use crate::config::{ConfigError, Overrides, Server, file};
+use crate::config::{Auth, ConfigError, Overrides, Server, file};
 
 const LISTEN: &str = "127.0.0.1:8484";
 const BODY_BYTES_MAX: i64 = 64 << 20;
@@ -14,15 +14,6 @@ pub(super) fn server(file: file::Server, overrides: &Overrides) -> Result<Server
         Some(listen) => listen,
         None => listen(file.listen.as_deref().unwrap_or(LISTEN))?,
     };
-    if !listen.ip().is_loopback() {
-        return Err(ConfigError::value(
-            "server.listen",
-            listen.to_string(),
-            "only a loopback address may listen, because this version has no keys: whoever reached \
-             the port could use the models and change their routing; use 127.0.0.1 (or [::1]) and \
-             reach it through an SSH tunnel",
-        ));
-    }
     let body_bytes_max = file.body_bytes_max.unwrap_or(BODY_BYTES_MAX);
     in_range(
         "server.body_bytes_max",
@@ -64,6 +55,24 @@ pub(super) fn server(file: file::Server, overrides: &Overrides) -> Result<Server
         buffered_bytes_max: buffered_bytes_max as usize,
         stop_engines: overrides.stop_engines || file.stop_engines.unwrap_or(false),
     })
+}
+
+pub(super) fn auth(file: &file::Auth, server: &Server) -> Result<Auth> {
+    let is_loopback = server.listen.ip().is_loopback();
+    let required = file.required.unwrap_or(!is_loopback);
+    if !required && !is_loopback {
+        return Err(ConfigError::value(
+            "auth.required",
+            false,
+            format!(
+                "must be true (or left out) where {} listens: whoever reaches it could use the \
+                 models and change their routing; only a loopback address such as 127.0.0.1 does \
+                 without keys",
+                server.listen
+            ),
+        ));
+    }
+    Ok(Auth { required })
 }
 
 fn listen(text: &str) -> Result<SocketAddr> {

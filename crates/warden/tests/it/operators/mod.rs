@@ -4,6 +4,7 @@ mod api_shape;
 mod conversations;
 mod events;
 mod guard;
+mod login;
 mod models;
 mod overrides;
 mod pages;
@@ -23,6 +24,7 @@ use warden::{
     clock,
     config::{Config, Overrides as CommandLine},
     fleet::Fleet,
+    keys::{Access, KeyFile, Ring, Settings},
     operators::{Operators, Overrides, service},
     reload::{Reloader, Source},
     supervisor::Supervisor,
@@ -87,6 +89,17 @@ impl Fixture {
 
     /// The directory is where operators' changes are kept.
     fn with(config: &str, directory: TempDir) -> Self {
+        let access = access(directory.path(), false);
+        Self::behind(access, config, directory)
+    }
+
+    /// A key is required, and the directory has the file of keys.
+    fn guarded(directory: TempDir) -> Self {
+        let access = access(directory.path(), true);
+        Self::behind(access, TWO_MODELS, directory)
+    }
+
+    fn behind(access: Arc<Access>, config: &str, directory: TempDir) -> Self {
         let now = clock::now();
         let config = Config::parse(config, &CommandLine::default()).unwrap();
         let fleet = Arc::new(Fleet::new(&config, now));
@@ -117,6 +130,7 @@ impl Fixture {
             supervisor,
             reloader,
             gpus: Arc::default(),
+            access,
         });
         Self {
             fleet,
@@ -205,6 +219,16 @@ impl Fixture {
         });
         decision
     }
+}
+
+/// The rules over the keys of this directory.
+fn access(directory: &std::path::Path, required: bool) -> Arc<Access> {
+    let ring = Ring::load(KeyFile::of(directory)).unwrap();
+    let settings = Settings {
+        required,
+        ..Settings::default()
+    };
+    Arc::new(Access::new(Arc::new(ring), &settings))
 }
 
 fn replica(decision: &Decision) -> u16 {

@@ -9,6 +9,7 @@ use warden::{
     config::{Config, Overrides},
     fleet::{Fleet, ModelState},
     gateway::{DrainHandle, Drained, Fallback, Gateway, Limits, Server},
+    keys::Access,
     telemetry::{Filter, Telemetry},
 };
 
@@ -27,6 +28,7 @@ pub(crate) struct Setup {
     /// Further lines of `[models.routing]`.
     pub(crate) routing: &'static str,
     pub(crate) fallback: Fallback,
+    pub(crate) access: Option<Arc<Access>>,
 }
 
 impl Setup {
@@ -39,6 +41,7 @@ impl Setup {
             model: "",
             routing: "",
             fallback: Fallback::none(),
+            access: None,
         }
     }
 
@@ -95,7 +98,11 @@ impl Warden {
             Seed([7; 16]),
             setup.fallback,
         );
-        let gateway = Arc::new(gateway.unwrap());
+        let gateway = match setup.access {
+            Some(access) => gateway.unwrap().guarded_by(access),
+            None => gateway.unwrap(),
+        };
+        let gateway = Arc::new(gateway);
         let (server, handle) = Server::new(Arc::clone(&gateway));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         Self {
