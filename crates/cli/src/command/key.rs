@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use warden::{
     commands::{key, out},
-    config::{Config, Overrides},
+    config::Overrides,
     keys::{KeyFile, Limits, NewKey},
 };
 
@@ -83,8 +83,7 @@ impl Place {
             data_dir: self.data_dir.clone(),
             ..Overrides::default()
         };
-        let config = Config::load(self.config.as_deref(), &overrides)
-            .map_err(|error| Failure::new(Exit::Usage, error))?;
+        let config = super::load(self.config.as_deref(), &overrides)?;
         Ok(KeyFile::of(&config.server.data_dir))
     }
 }

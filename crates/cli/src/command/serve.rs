@@ -2,12 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use warden::{config::Overrides, reload::Source};
-use warden::{
-    config::{Config, Overrides},
-    reload::Source,
-    serve::ServeError,
-};
+use warden::{config::Overrides, reload::Source, serve::ServeError};
 
 use crate::{
     block_on,
