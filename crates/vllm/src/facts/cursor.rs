@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use fearless_simd::Level;
 use simdutf8::compat::from_utf8;
 
 use super::{
@@ -29,8 +30,8 @@ pub(super) struct Cursor<'a> {
     text: &'a str,
     pos: usize,
     depth: u32,
-    /// Whether a control byte stands anywhere: compact JSON has none, so its strings need no check.
-    has_control: bool,
+    /// What the processor offers, asked once.
+    level: Level,
 }
 
 type Result<T> = std::result::Result<T, BodyError>;
@@ -44,7 +45,7 @@ impl<'a> Cursor<'a> {
             text,
             pos: 0,
             depth: 0,
-            has_control: has_control(bytes),
+            level: Level::new(),
         })
     }
 
@@ -124,12 +125,8 @@ impl<'a> Cursor<'a> {
     fn skip_string(&mut self) -> Result<usize> {
         let start = self.pos + 1;
         let rest = &self.text.as_bytes()[start..];
-        let json = |at| BodyError::Json { offset: start + at };
-        let (length, escape_bytes) = extent(rest).map_err(json)?;
-        if self.has_control && has_control(&rest[..length]) {
-            let bad = rest.iter().position(|byte| *byte < 0x20);
-            return Err(json(bad.unwrap_or(length)));
-        }
+        let (length, escape_bytes) =
+            extent(self.level, rest).map_err(|at| BodyError::Json { offset: start + at })?;
         self.pos = start + length + 1;
         Ok(escape_bytes)
     }
@@ -272,11 +269,6 @@ impl<'a> Cursor<'a> {
     fn fault(&self) -> BodyError {
         BodyError::Json { offset: self.pos }
     }
-}
-
-/// Branch-free, so that the compiler vectorises it.
-fn has_control(bytes: &[u8]) -> bool {
-    bytes.iter().fold(u8::MAX, |least, byte| least.min(*byte)) < 0x20
 }
 
 /// Length of the number at the start of `bytes`.

@@ -5,7 +5,9 @@
 
 use std::borrow::Cow;
 
-use super::block::{self, Block, Escapes};
+use fearless_simd::{Level, Simd, dispatch};
+
+use super::block::{self, Block, Escapes, Least};
 
 /// A string as it stands in the text, without its quotes.
 #[derive(Debug, Clone, Copy)]
@@ -38,30 +40,38 @@ impl<'a> Text<'a> {
 /// Where the string that starts here ends, at its closing quote, and how many bytes its escapes take
 /// beyond what they stand for; the error is the offset of what is wrong with it.
 #[inline]
-pub(super) fn extent(bytes: &[u8]) -> Result<(usize, usize), usize> {
+pub(super) fn extent(level: Level, bytes: &[u8]) -> Result<(usize, usize), usize> {
     // Keys and short words end in their first bytes.
     match bytes.first_chunk().and_then(block::short_string) {
         Some(length) => Ok((length, 0)),
-        None => extent_by_blocks(bytes),
+        None => dispatch!(level, simd => extent_by_blocks(simd, bytes)),
     }
 }
 
-fn extent_by_blocks(bytes: &[u8]) -> Result<(usize, usize), usize> {
-    let mut at = 0;
+#[expect(
+    clippy::inline_always,
+    reason = "only what is inlined into the dispatched closure gets its vector instructions"
+)]
+#[inline(always)]
+fn extent_by_blocks<S: Simd>(simd: S, bytes: &[u8]) -> Result<(usize, usize), usize> {
+    let (mut at, mut torn) = (0, 0);
     let mut escape_bytes = 0;
+    let mut least = Least::new(simd);
     while at < bytes.len() {
-        let block = Block::of(&bytes[at..]);
+        let block = Block::of(simd, &bytes[at..]);
+        least.add(&block);
         let Escapes {
             backslashes,
             escaped,
-            is_torn,
-        } = block.escapes();
-        let quotes = block.find([b'"']);
+            torn: into_next,
+        } = block.escapes(torn);
+        let quotes = block.find(b'"');
         let end = quotes & !escaped;
         let escaped = escaped & end.wrapping_sub(1) & !end;
         if escaped != 0 {
             escape_bytes += escaped.count_ones() as usize;
-            let mut others = escaped & !(quotes | backslashes | block.find(*b"nt"));
+            let letters = block.find(b'n') | block.find(b't');
+            let mut others = escaped & !(quotes | backslashes | letters);
             while others != 0 {
                 let start = at + others.trailing_zeros() as usize - 1;
                 let (written, meant) = escape(&bytes[start..]).ok_or(start)?;
@@ -70,36 +80,58 @@ fn extent_by_blocks(bytes: &[u8]) -> Result<(usize, usize), usize> {
             }
         }
         if end != 0 {
-            return Ok((at + end.trailing_zeros() as usize, escape_bytes));
+            let length = at + end.trailing_zeros() as usize;
+            return match least.may_be_control().then(|| control(&bytes[..length])) {
+                Some(Some(at)) => Err(at),
+                _ => Ok((length, escape_bytes)),
+            };
         }
-        // The next block begins with the escape that this one's last byte begins.
-        at += block::BYTES - usize::from(is_torn);
+        torn = into_next;
+        at += block::BYTES;
     }
     Err(bytes.len())
+}
+
+/// Where the first control byte stands, which no JSON string may hold as it is.
+#[cold]
+fn control(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|byte| *byte < 0x20)
 }
 
 /// Length of the escape at the start of `bytes`, and of what it stands for in UTF-8. A surrogate
 /// counts two bytes, so that a pair counts the four it stands for.
 pub(super) fn escape(bytes: &[u8]) -> Option<(usize, usize)> {
-    match bytes.get(1)? {
-        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some((2, 1)),
-        b'u' => Some((
-            6,
-            match code_unit(bytes.get(2..6)?)? {
-                0..0x80 => 1,
-                0x80..0x800 | 0xD800..0xE000 => 2,
-                _ => 3,
-            },
-        )),
-        _ => None,
+    let kind = *bytes.get(1)?;
+    if kind != b'u' {
+        let is_known = matches!(kind, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't');
+        return is_known.then_some((2, 1));
     }
+    let unit = code_unit(bytes.get(2..6)?)?;
+    let utf8_bytes = match unit {
+        0..0x80 => 1,
+        0x80..0x800 | 0xD800..0xE000 => 2,
+        _ => 3,
+    };
+    Some((6, utf8_bytes))
 }
 
 fn code_unit(digits: &[u8]) -> Option<u16> {
-    digits.iter().try_fold(0, |unit, digit| {
-        Some(unit << 4 | char::from(*digit).to_digit(16)? as u16)
-    })
+    let values: [u8; 4] = digits.first_chunk()?.map(|digit| HEX[usize::from(digit)]);
+    let [a, b, c, d] = values.map(u16::from);
+    (values.iter().all(|value| *value < 16)).then_some(a << 12 | b << 8 | c << 4 | d)
 }
+
+/// The value of each hexadecimal digit; 255 for what is none.
+const HEX: [u8; 256] = {
+    let mut values = [u8::MAX; 256];
+    let mut digit = 0;
+    while digit < 16 {
+        values[b"0123456789abcdef"[digit] as usize] = digit as u8;
+        values[b"0123456789ABCDEF"[digit] as usize] = digit as u8;
+        digit += 1;
+    }
+    values
+};
 
 /// Unescapes a string that was validated when it was taken.
 fn unescape(raw: &str) -> String {
