@@ -52,6 +52,46 @@ describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
       await page.getByRole('row').getByText('figures 1 min 14 s old').waitFor();
     }));
 
+  it('says why nothing waits', () =>
+    on(scenes.busy, async ({ page, warden }) => {
+      await page.goto(path);
+      await page.getByText('3.1 % was gone lately').waitFor();
+      for (const [state, words] of /** @type {const} */ ([
+        ['off', 'Leases are off: where contexts outgrow'],
+        ['affinity_off', 'Leases need affinity'],
+        ['kv_tokens_unknown', 'how many tokens its KV cache holds'],
+        ['usage_unknown', '--enable-prompt-tokens-details'],
+      ])) {
+        warden.change((scene) => {
+          const routing = scene.models[0]?.routing;
+          if (routing) routing.leases = { ...routing.leases, state };
+        });
+        await page.getByText(words).waitFor();
+      }
+    }));
+
+  it('says who holds a place and who waits, since when and how long still', () =>
+    on(scenes.degraded, async ({ page }) => {
+      await page.goto(path);
+      const section = page.getByRole('region', { name: 'The machine is full' });
+      await section.getByText('12 conversations hold a place and 60 requests wait').waitFor();
+      await section.getByText('A place lasts 3 turns while others wait (auto)').waitFor();
+      const waits = section.getByRole('table', { name: 'Who waits' });
+      await waits.getByText('and 10 more').waitFor();
+      const rows = waits.getByRole('row');
+      assert.equal(await rows.count(), 1 + 50 + 1);
+      assert.match(await rows.nth(1).innerText(), /[0-9a-f]{8}\s+4\d s\s+about 11 s/u);
+      assert.match(await rows.nth(3).innerText(), /none named/u);
+      const holders = section.getByRole('table', { name: 'Who holds a place' });
+      assert.equal(await holders.getByRole('row').count(), 13);
+      await holders.getByText('runs').first().waitFor();
+      await holders
+        .getByText(/^kept 1 min/u)
+        .first()
+        .waitFor();
+      await section.getByText('believed at 90.0 %').waitFor();
+    }));
+
   it('follows changes without a reload', () =>
     on(scenes.busy, async ({ page, warden }) => {
       await page.goto(path);

@@ -9,6 +9,7 @@ export type Models = Schemas['Models'];
 export type Model = Schemas['Model'];
 export type ModelState = Schemas['ModelState'];
 export type Routing = Schemas['Routing'];
+export type Leases = Schemas['Leases'];
 export type PatchRouting = Schemas['PatchRouting'];
 export type Replica = Schemas['Replica'];
 export type ReplicaState = Schemas['ReplicaState'];

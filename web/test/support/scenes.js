@@ -4,6 +4,7 @@
 /** @typedef {import('../../src/api/schema.js').components['schemas']} Schemas */
 /** @typedef {Schemas['Model']} Model */
 /** @typedef {Schemas['Replica']} Replica */
+/** @typedef {Schemas['Routing']} Routing */
 /** @typedef {Schemas['Request']} Request */
 /** @typedef {Schemas['Conversation']} Conversation */
 /** @typedef {{ models: Model[], requests: Request[], conversations: Conversation[], keys?: Key[] }} Scene */
@@ -67,7 +68,7 @@ export function model(name, replicas, routing = {}) {
     routing: {
       affinity: true,
       spill_threshold: { value: 8, source: 'auto' },
-      leases: { mode: 'auto', contended: false, waiting: 0, holding: 0 },
+      leases: leases(replicas.length),
       sticky_percent: null,
       in_flight: 0,
       balanced: 0,
@@ -75,6 +76,90 @@ export function model(name, replicas, routing = {}) {
       replicas,
       ...routing,
     },
+  };
+}
+
+/**
+ * Nothing waits.
+ * @param {number} count replicas
+ * @returns {Routing['leases']}
+ */
+export function leases(count) {
+  return {
+    mode: 'auto',
+    state: 'sticky',
+    contended: false,
+    contended_since: null,
+    turns: { value: 3, set: false },
+    waiting: 0,
+    holding: 0,
+    oldest_wait_s: null,
+    predicted_wait_s: 0,
+    miss_ratio: 0.031,
+    replicas: Array.from({ length: count }, (_, replica) => ({
+      replica,
+      holding: 0,
+      leased_tokens: 0,
+      capacity_tokens: 41_200,
+      theta: 1,
+    })),
+    waiters: [],
+    holders: [],
+    counters: {
+      contentions: 0,
+      waits: 0,
+      refused: 0,
+      over_age: 0,
+      grants: 0,
+      held_turns: 0,
+      released_silent: 0,
+      released_quantum: 0,
+      released_overflow: 0,
+      released_void: 0,
+      missed_tokens: 0,
+      expected_tokens: 0,
+    },
+  };
+}
+
+/**
+ * The machine is full: 60 wait, 12 hold.
+ * @param {number} count replicas
+ * @returns {Routing['leases']}
+ */
+export function full(count) {
+  const idle = leases(count);
+  const hash = (/** @type {number} */ n) =>
+    (0x9e37_79b9_7f4a_7c15n * BigInt(n + 1)).toString(16).slice(-16);
+  return {
+    ...idle,
+    state: 'contended',
+    contended: true,
+    contended_since: now() - 640,
+    waiting: 60,
+    holding: 12,
+    oldest_wait_s: 42.5,
+    predicted_wait_s: 71.2,
+    miss_ratio: 0.64,
+    replicas: idle.replicas.map((one) => ({
+      ...one,
+      holding: 12 / count,
+      leased_tokens: 31_000 + 2_500 * one.replica,
+      theta: one.replica === 1 ? 0.9 : 1,
+    })),
+    waiters: Array.from({ length: 50 }, (_, n) => ({
+      conversation: n === 2 ? null : hash(n),
+      since: now() - 42.5 + 0.8 * n,
+      remaining_s: 11 + n,
+    })),
+    holders: Array.from({ length: 12 }, (_, n) => ({
+      conversation: hash(100 + n),
+      replica: n % count,
+      tokens: 9_800 + 310 * n,
+      turns: 3 - (n % 3),
+      since: now() - 44 + 3 * n,
+      held_until: n % 4 === 1 ? now() + 75 : null,
+    })),
   };
 }
 
@@ -363,7 +448,7 @@ export function degraded() {
     },
   ]);
   first.routing.replicas.forEach((row, n) => Object.assign(row, changes[n]));
-  first.routing.leases = { mode: 'auto', contended: true, waiting: 3, holding: 12 };
+  first.routing.leases = full(first.routing.replicas.length);
   first.routing.spill_threshold = { value: 3, source: 'set' };
   return scene;
 }
