@@ -90,6 +90,10 @@ e2e-vllm: debug-build ## A real vLLM (CPU build, 3 GB fetched once, 6 GB in .cac
 bench-routing: system ## One routing decision among 64 replicas and a million conversations
 	cargo bench --locked -p lm-warden-routing
 
+.PHONY: bench-scan
+bench-scan: system ## Reading a request's body, and what the chain for "why cold" adds to it
+	cargo bench --locked -p lm-warden-vllm --bench scan
+
 .PHONY: bench-sim
 bench-sim: system ## How much faster than real time the simulator runs the published workload
 	cargo bench --locked -p lm-warden-sim

@@ -41,6 +41,29 @@ pub struct Conversation {
     pub last_route: Route,
     /// When it last spoke, in epoch seconds.
     pub last_active: f64,
+    /// What its client does that costs it its cache; null where nothing of that kind was seen.
+    pub alarm: Option<Alarm>,
+}
+
+/// Something about clients' prompts that an operator should know and can stop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Alarm {
+    /// What it is.
+    pub kind: AlarmKind,
+    /// How many conversations it was seen in.
+    pub conversations: u32,
+    /// What happens, what it costs and what to do.
+    pub message: String,
+    /// The setting of the client that stops it.
+    pub setting: String,
+}
+
+/// Kind of an alarm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AlarmKind {
+    /// Claude Code's billing block changes between turns.
+    BillingBlock,
 }
 
 /// Where to move a conversation.

@@ -18,7 +18,7 @@ mod openapi;
 mod requests;
 mod stats;
 
-pub use conversations::{Conversation, Conversations, MoveConversation};
+pub use conversations::{Alarm, AlarmKind, Conversation, Conversations, MoveConversation};
 pub use engines::{LogLine, Logs, Reloaded};
 pub use error::{Error, ErrorDetail};
 pub use events::{Changed, Hello};
@@ -33,5 +33,5 @@ pub use models::{
     ReplicaState, Routing, SetThreshold, SpillThreshold, ThresholdSource,
 };
 pub use openapi::openapi_json;
-pub use requests::{Request, RequestEnd, Requests, Route, Score};
+pub use requests::{Cold, ColdCause, Request, RequestEnd, Requests, Route, Score};
 pub use stats::{Point, Stats, StatsSummary};

@@ -4,6 +4,8 @@ use crate::{Leases, LeasesMode, SetTurns};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::Alarm;
+
 /// All models, in the order of the configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Models {
@@ -26,6 +28,8 @@ pub struct Model {
     pub engine: Engine,
     /// How its conversations are routed.
     pub routing: Routing,
+    /// What its clients do that costs them their cache; null where nothing of that kind was seen.
+    pub alarm: Option<Alarm>,
 }
 
 /// State of a model as a whole.

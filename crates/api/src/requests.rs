@@ -37,6 +37,14 @@ pub struct Request {
     pub replica: Option<u16>,
     /// The conversation's turn, 1 for the first; null without a conversation.
     pub turn: Option<u32>,
+    /// Whether it was a side request that shares the conversation's id (a title, the summary of a
+    /// page); told when it has ended.
+    pub side: bool,
+    /// From the end of its conversation's turn before to its arrival; null on a first turn, and until
+    /// it has ended.
+    pub gap_ms: Option<f64>,
+    /// Why it read again what the turn before had read; null where it did not, or nobody can tell.
+    pub cold: Option<Cold>,
     /// How long it waited in the warden before it was sent.
     pub queue_ms: Option<f64>,
     /// From its arrival to the first byte of its reply.
@@ -47,6 +55,8 @@ pub struct Request {
     pub prompt_tokens: Option<u64>,
     /// Of these, read from the prefix cache; null where the engine did not say.
     pub cached_tokens: Option<u64>,
+    /// All other prompt tokens; those of which the engine did not say count here.
+    pub computed_tokens: Option<u64>,
     /// Generated tokens.
     pub completion_tokens: Option<u64>,
     /// HTTP status; 499 where the client left.
@@ -73,6 +83,47 @@ pub enum Route {
     Spilled,
     /// The home was gone; this replica became the new home.
     Moved,
+}
+
+/// Why a turn read again what its conversation's turn before had read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Cold {
+    /// The cause.
+    pub why: ColdCause,
+    /// Tokens of the former prompt that were read again.
+    pub tokens_read_again: u64,
+    /// Whether the engine measured that; else it is told by sizes.
+    pub measured: bool,
+    /// The first part of the prompt that changed, such as `system block 1`; null where none did.
+    pub part: Option<String>,
+    /// All of it in words.
+    pub sentence: String,
+}
+
+/// What made a turn cold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ColdCause {
+    /// Its replica's engine restarted since the turn before.
+    Restarted,
+    /// vLLM's own balancer chose the replica.
+    Balanced,
+    /// Its home was over the threshold; another replica served it.
+    Spilled,
+    /// It has a new home.
+    Moved,
+    /// The client named another replica.
+    Pinned,
+    /// The conversation had been forgotten, and was placed anew.
+    Forgotten,
+    /// It is back at its home; another replica had served the turn before.
+    Returned,
+    /// The prompt does not begin as it did.
+    PrefixChanged,
+    /// Claude Code's billing block changed.
+    BillingBlock,
+    /// Its cache was given to others while it was silent.
+    Silence,
 }
 
 /// How a request ended.

@@ -60,7 +60,7 @@ impl Situation<'_> {
             return self.balanced(Reason::NotSteerable, None);
         }
         match self.conversation {
-            Some(conversation) => self.at_home(conversation, conversation.takes_turn(request)),
+            Some(conversation) => self.at_home(conversation, conversation.main.takes_turn(request)),
             None => self.placed(Route::New, Reason::LeastLoaded, None),
         }
     }

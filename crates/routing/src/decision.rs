@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::Time;
 use crate::settings::ReplicaIndex;
 
 /// Handle of one routed request, from [`crate::Router::route`] to its last event. Never reused
@@ -136,6 +137,9 @@ pub struct Decision {
     pub scores: Box<[Score]>,
     /// 1 for a conversation's first main-lineage turn; 0 without a conversation.
     pub turn: u32,
+    /// When the replica's cache last began empty, as far as was seen: its engine's last restart. Where
+    /// vLLM's balancer chooses, the earliest of all replicas'.
+    pub cache_since: Time,
 }
 
 /// Why a request cannot be sent anywhere.

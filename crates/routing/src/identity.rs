@@ -29,6 +29,13 @@ pub struct OwnerId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConversationKey(pub u128);
 
+impl ConversationKey {
+    /// What the 16 digits stand for.
+    pub fn shown(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+}
+
 /// Every id that a request carries, as raw bytes from headers or from these exact body paths.
 /// Longer than 256 bytes, empty or blank counts as not sent. A request id is not among them.
 #[derive(Debug, Clone, Copy, Default)]

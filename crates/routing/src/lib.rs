@@ -13,12 +13,14 @@
 #![deny(clippy::iter_over_hash_type)]
 
 mod choice;
+mod cold;
 mod decision;
 mod event;
 mod flights;
 mod home;
 mod identity;
 mod lease;
+mod lineage;
 mod placement;
 mod replica;
 mod request;
@@ -29,6 +31,7 @@ mod time;
 mod tokens;
 mod view;
 
+pub use cold::{Cold, ColdCause, Prefix, ServedTurn, why_cold};
 pub use decision::{Decision, Reason, Refusal, Route, Score, Ticket};
 pub use event::{Event, Gauges};
 pub use home::{HomeChange, HomeRecord};
@@ -39,6 +42,7 @@ pub use lease::{
     Admission, Grant, Hold, HolderView, LeaseCounters, LeaseMode, LeaseRule, LeaseSettings,
     LeaseShare, LeaseState, LeaseView, Wait, WaiterView,
 };
+pub use lineage::MainLineage;
 pub use request::{Request, RequestClass, Usage};
 pub use router::Router;
 pub use settings::{ReplicaIndex, ReplicaSpec, Settings, Steering};

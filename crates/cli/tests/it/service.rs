@@ -83,6 +83,14 @@ impl Service {
     }
 
     /// Sends a request on a connection of its own and reads the whole reply.
+    /// The JSON at a path of the operators' API.
+    pub(crate) async fn get(&self, path: &str) -> serde_json::Value {
+        let request = Request::get(path).body(Full::default());
+        let reply = self.send(request.expect("a request")).await;
+        assert_eq!(reply.status(), StatusCode::OK, "{path}");
+        serde_json::from_slice(reply.body()).expect("JSON")
+    }
+
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Response<Bytes> {
         self.try_send(request).await.expect("a whole reply")
     }

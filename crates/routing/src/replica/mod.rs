@@ -23,6 +23,8 @@ struct Replica {
     /// Active conversations homed here.
     conversations: u32,
     kv_tokens: Option<u64>,
+    /// The last restart of its engine.
+    cache_since: Time,
 }
 
 /// All replicas, by index.
@@ -41,6 +43,7 @@ impl Replicas {
             in_flight: 0,
             conversations: 0,
             kv_tokens: spec.kv_tokens,
+            cache_since: Time::default(),
         });
         Self {
             list: list.collect(),
@@ -226,7 +229,18 @@ impl Replicas {
         for replica in self.sharing_process(replica) {
             replica.cache.forget();
             replica.progress.restart(now);
+            replica.cache_since = now;
         }
+    }
+
+    /// When the replica's cache last began empty; without a replica, the earliest of all.
+    pub(crate) fn cache_since(&self, replica: Option<ReplicaIndex>) -> Time {
+        let earliest = || self.list.iter().map(|replica| replica.cache_since).min();
+        replica
+            .and_then(|index| self.get(index))
+            .map(|replica| replica.cache_since)
+            .or_else(earliest)
+            .unwrap_or_default()
     }
 
     /// A conversation became active at its home.

@@ -121,7 +121,7 @@ impl Router {
         }
         let conversation = known.map(|slot| self.table.get(slot));
         let takes_turn = conversation.map_or(request.class != RequestClass::Side, |known| {
-            known.takes_turn(request)
+            known.main.takes_turn(request)
         });
         let moved = conversation.filter(|known| known.moved_by_operator);
         let only = pin

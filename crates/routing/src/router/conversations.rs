@@ -68,19 +68,19 @@ impl Router {
         request: &Request,
         choice: &Choice,
     ) -> bool {
-        let is_turn = self.table.get(slot).takes_turn(request);
+        let is_turn = self.table.get(slot).main.takes_turn(request);
         let weight = self.weigh(request);
         self.table.touch(slot, now);
         self.reweigh(slot, |conversation| {
             conversation.in_flight += 1;
             conversation.go(choice, is_turn);
             if is_turn {
-                conversation.begin_turn(request);
+                conversation.main.begin_turn(request);
                 conversation.own_tokens = weight.own_tokens;
                 conversation.context_tokens =
                     weight.own_tokens.saturating_add(weight.shared_tokens);
             } else {
-                conversation.begin_side(request);
+                conversation.main.begin_side(request);
             }
         });
         is_turn
@@ -112,7 +112,7 @@ impl Router {
         let conversation = self.table.get_mut(slot);
         let charge = conversation.charge.take();
         self.replicas
-            .remove_conversation(conversation.home, charge, conversation.lineage);
+            .remove_conversation(conversation.home, charge, conversation.main.lineage());
         edit(conversation);
         if conversation.active {
             conversation.charge = self
@@ -126,7 +126,7 @@ impl Router {
         let gone = self.table.remove(slot);
         self.leases.forget(self.clock, gone.key);
         self.replicas
-            .remove_conversation(gone.home, gone.charge, gone.lineage);
+            .remove_conversation(gone.home, gone.charge, gone.main.lineage());
     }
 
     /// A conversation whose reply is still under way is not silent, however long that takes.

@@ -227,7 +227,8 @@ impl Router {
             replica: choice.replica,
             reason: choice.reason,
             scores,
-            turn: conversation.map_or(0, |slot| self.table.get(slot).turns),
+            turn: conversation.map_or(0, |slot| self.table.get(slot).main.turns()),
+            cache_since: self.replicas.cache_since(choice.replica),
         }
     }
 

@@ -67,6 +67,12 @@ impl Router {
         (!self.is_forgotten(now, &view)).then_some(view)
     }
 
+    /// The conversation whose key is shown so.
+    pub fn conversation_shown_as(&self, now: Time, shown: u64) -> Option<ConversationView> {
+        let view = self.table.get(self.table.find_shown(shown)?).view();
+        (!self.is_forgotten(now, &view)).then_some(view)
+    }
+
     /// Operator: gives a conversation another home. False where it is unknown or there is no such
     /// replica.
     pub fn move_conversation(&mut self, now: Time, key: ConversationKey, to: ReplicaIndex) -> bool {

@@ -2,16 +2,12 @@
 //! 32 bits wide and nothing is boxed.
 
 use super::recency::Links;
+use crate::lineage::MainLineage;
 use crate::replica::{Charge, Weight};
 use crate::{
     ConversationKey, ConversationView, HomeRecord, Identity, IdentitySource, OwnerId, ReplicaIndex,
-    Request, RequestClass, Route, Time,
+    Route, Time,
 };
-
-/// Turns after which one request of another lineage no longer makes that the main one: by then a
-/// longer prompt is more likely a summary of a large page than a conversation that began with its
-/// title.
-const ESTABLISHED_TURNS: u32 = 2;
 
 /// One entry of the table.
 #[derive(Debug, Clone)]
@@ -23,15 +19,9 @@ pub(crate) struct Conversation {
     pub(crate) owner: OwnerId,
     pub(crate) home: ReplicaIndex,
     pub(crate) last_active: Time,
-    /// The main lineage.
-    pub(crate) lineage: u64,
-    /// Low half of another lineage that was longer than the main one in the last request but the main's.
-    pub(crate) rival: Option<u32>,
-    /// Prompt bytes of the main lineage's last turn.
-    pub(crate) prompt_bytes: u32,
+    pub(crate) main: MainLineage,
     pub(crate) context_tokens: u32,
     pub(crate) own_tokens: u32,
-    pub(crate) turns: u32,
     pub(crate) in_flight: u32,
     pub(crate) last_route: Route,
     /// The replica that served the last spill.
@@ -72,12 +62,9 @@ impl Conversation {
             owner,
             home,
             last_active: now,
-            lineage: 0,
-            rival: None,
-            prompt_bytes: 0,
+            main: MainLineage::default(),
             context_tokens: 0,
             own_tokens: 0,
-            turns: 0,
             in_flight: 0,
             last_route: Route::New,
             last_spill: None,
@@ -95,66 +82,19 @@ impl Conversation {
     pub(crate) fn restored(record: &HomeRecord, now: Time) -> Self {
         let last_active = record.last_active.min(now);
         Self {
-            lineage: record.lineage,
+            main: MainLineage::restored(record.lineage, record.turns),
             context_tokens: saturating(record.context_tokens),
             own_tokens: saturating(record.own_tokens.min(record.context_tokens)),
-            turns: record.turns,
             last_route: Route::Sticky,
             exported: true,
             ..Self::new(record.identity, record.owner, record.home, last_active)
         }
     }
 
-    /// Whether a request is a turn of the conversation, or a side request that shares its id (a
-    /// title, the summary of a fetched page). The client's word counts where it gave one; else the
-    /// lineage with the longest prompt is the main one. Once that is established, a longer one
-    /// takes over only with its second request in a row.
-    pub(crate) fn takes_turn(&self, request: &Request) -> bool {
-        match request.class {
-            RequestClass::Turn => true,
-            RequestClass::Side => false,
-            RequestClass::Unknown => {
-                self.turns == 0
-                    || request.lineage == self.lineage
-                    || (self.is_outgrown_by(request)
-                        && (self.turns < ESTABLISHED_TURNS
-                            || self.rival == Some(request.lineage as u32)))
-            }
-        }
-    }
-
-    /// Whether another lineage's prompt is longer than the main one's last.
-    fn is_outgrown_by(&self, request: &Request) -> bool {
-        request.lineage != self.lineage && saturating(request.prompt_bytes) > self.prompt_bytes
-    }
-
-    /// Takes note of the turn's lineage and size.
-    pub(crate) fn begin_turn(&mut self, request: &Request) {
-        // What came before the main lineage's first turn turns out to have been a side request.
-        let begins_anew = request.class == RequestClass::Unknown
-            && request.lineage != self.lineage
-            && self.turns < ESTABLISHED_TURNS;
-        self.turns = if begins_anew {
-            1
-        } else {
-            self.turns.saturating_add(1)
-        };
-        self.lineage = request.lineage;
-        self.rival = None;
-        self.prompt_bytes = saturating(request.prompt_bytes);
-    }
-
-    /// Takes note of a side request.
-    pub(crate) fn begin_side(&mut self, request: &Request) {
-        if request.class == RequestClass::Unknown && self.is_outgrown_by(request) {
-            self.rival = Some(request.lineage as u32);
-        }
-    }
-
     /// What it weighs on its home's cache.
     pub(crate) fn weight(&self) -> Weight {
         Weight {
-            lineage: self.lineage,
+            lineage: self.main.lineage(),
             shared_tokens: self.context_tokens.saturating_sub(self.own_tokens),
             own_tokens: self.own_tokens,
         }
@@ -173,8 +113,8 @@ impl Conversation {
             last_active: self.last_active,
             context_tokens: u64::from(self.context_tokens),
             own_tokens: u64::from(self.own_tokens),
-            turns: self.turns,
-            lineage: self.lineage,
+            turns: self.main.turns(),
+            lineage: self.main.lineage(),
         }
     }
 

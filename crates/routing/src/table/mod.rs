@@ -79,6 +79,13 @@ impl Table {
         find(&self.index, &self.slab, key)
     }
 
+    /// The conversation whose key is shown so.
+    pub(crate) fn find_shown(&self, shown: u64) -> Option<Slot> {
+        self.index
+            .find(shown, |slot| self.slab[*slot].key.shown() == shown)
+            .copied()
+    }
+
     /// Who has to go before a conversation of this owner may come: the owner's own oldest where
     /// it holds half of the table, the oldest of all where the table is full.
     pub(crate) fn surplus_for(&self, owner: OwnerId) -> Option<Slot> {
@@ -232,9 +239,10 @@ fn find(index: &HashTable<Slot>, slab: &Slab, key: ConversationKey) -> Option<Sl
         .copied()
 }
 
-/// Keys are keyed hashes already: any 64 of their bits will do.
+/// Keys are keyed hashes already: any 64 of their bits will do, so it is those that are shown, by
+/// which an operator then finds a conversation.
 fn hash_of_key(key: ConversationKey) -> u64 {
-    key.0 as u64
+    key.shown()
 }
 
 /// Owners are numbered by the operator; multiplying by the golden ratio spreads them.

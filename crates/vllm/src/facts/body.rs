@@ -6,9 +6,10 @@ use std::{borrow::Cow, ops::Range};
 
 use super::{
     BodyError, BodyFacts, Digests, MODEL_BYTES_MAX,
+    chain::PromptChain,
     cursor::Cursor,
     digest, metadata_session,
-    prompt::{Reader, Section, Turns},
+    prompt::{Head, Reader, Turns},
 };
 use crate::Dialect;
 
@@ -30,8 +31,8 @@ struct Found<'a> {
     max_completion_tokens: Option<u64>,
     metadata_session: Option<Cow<'a, str>>,
     prompt_cache_key: Option<Cow<'a, str>>,
-    tools: Section,
-    system: Section,
+    tools: Head,
+    system: Head,
     turns: Turns,
 }
 
@@ -105,9 +106,14 @@ impl<'a> Found<'a> {
             turns,
             ..
         } = self;
-        let head = digest::chain(tools.digest, system.digest);
-        let has_head = tools.parts > 0 || system.parts > 0 || turns.front.parts > 0;
+        let head = digest::chain(tools.all.digest, system.all.digest);
+        let head_bytes = tools.all.bytes + system.all.bytes;
+        let has_head = tools.all.parts > 0 || system.all.parts > 0 || turns.front.parts > 0;
         let is_chat = !matches!(dialect, Dialect::Completions | Dialect::Other);
+        let chain = turns.trail.map(|messages| {
+            let trails = [tools.trail, system.trail, messages];
+            Box::new(PromptChain::new(trails, turns.front.parts, system.billing))
+        });
         Ok(BodyFacts {
             model,
             model_span,
@@ -115,8 +121,8 @@ impl<'a> Found<'a> {
             max_tokens: self.max_completion_tokens.or(self.max_tokens),
             metadata_session: self.metadata_session,
             prompt_cache_key: self.prompt_cache_key,
-            prompt_bytes: tools.bytes + system.bytes + turns.all.bytes,
-            shared_bytes: tools.bytes + system.bytes + turns.front.bytes,
+            prompt_bytes: head_bytes + turns.all.bytes,
+            shared_bytes: head_bytes + turns.front.bytes,
             lineage: if has_head {
                 digest::chain(head, turns.front.digest)
             } else {
@@ -129,6 +135,7 @@ impl<'a> Found<'a> {
             prompt_hash: (digests == Digests::Prompt)
                 .then(|| digest::chain(head, turns.all.digest)),
             messages: turns.all.parts,
+            chain,
         })
     }
 }

@@ -8,6 +8,7 @@
 
 mod block;
 mod body;
+mod chain;
 mod cursor;
 mod digest;
 
@@ -22,6 +23,7 @@ use std::{borrow::Cow, ops::Range};
 
 use crate::Dialect;
 
+pub use chain::{PromptChain, PromptChange, PromptSection};
 pub use cursor::DEPTH_MAX;
 pub use session::metadata_session;
 pub use splice::splice_model;
@@ -62,6 +64,10 @@ pub struct BodyFacts<'a> {
     pub prompt_hash: Option<u64>,
     /// Messages (or input items) in the prompt; 1 for a prompt that is no list of messages.
     pub messages: u32,
+    /// The digests at the parts' boundaries, by which the next turn's prompt is held against this
+    /// one. `None` unless [`Digests::Prompt`] was asked for, and for a prompt that is no list of
+    /// messages.
+    pub chain: Option<Box<PromptChain>>,
 }
 
 /// Why a body cannot be used. All of these are the client's fault and answered with 400.
@@ -101,11 +107,12 @@ pub enum Digests {
     /// Tools, system, and messages through the first one of the assistant's: enough for
     /// [`BodyFacts::lineage`] and [`BodyFacts::first_turn_hash`].
     Identity,
-    /// Everything, for [`BodyFacts::prompt_hash`].
+    /// Everything, for [`BodyFacts::prompt_hash`] and [`BodyFacts::chain`].
     Prompt,
 }
 
-/// Reads the facts out of a body. Never allocates in proportion to it.
+/// Reads the facts out of a body. Never allocates in proportion to it: all that grows is the chain,
+/// within its bounds.
 ///
 /// Of a key that stands twice the last value counts, as in vLLM; an optional key whose value is
 /// null counts as absent.

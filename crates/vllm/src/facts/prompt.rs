@@ -3,10 +3,15 @@
 //! Two forms that make the same prompt get the same digest: content as a string or as a list of one
 //! text block, members in any order, `cache_control` or a null member present or not. The block
 //! that older Claude Code versions put first (`x-anthropic-billing-header: …`, another one on
-//! every request) is left out, as vLLM leaves it out. Every part ends in [`Section::part`]; what
-//! wants each part's digest and size (a prefix chain) hooks in there, under a variant of [`Digests`].
+//! every request) is left out, as vLLM leaves it out, and kept by itself.
 
-use super::{BodyError, Digests, cursor::Cursor, digest, text::Text};
+use super::{
+    BodyError, Digests,
+    chain::{PromptSection, Trail},
+    cursor::Cursor,
+    digest,
+    text::Text,
+};
 
 type Result<T> = std::result::Result<T, BodyError>;
 
@@ -48,8 +53,19 @@ impl Section {
     }
 }
 
+/// The tools or the system blocks of a prompt.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Head {
+    /// All of them.
+    pub all: Section,
+    /// Their boundaries, where the whole prompt is hashed.
+    pub trail: Trail,
+    /// Digest of the billing block.
+    pub billing: Option<u64>,
+}
+
 /// The messages (or input items) of a prompt.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Turns {
     /// All of them.
     pub all: Section,
@@ -57,6 +73,8 @@ pub(super) struct Turns {
     pub front: Section,
     /// The chain through the first one of the assistant's.
     pub through_first_assistant: Option<u64>,
+    /// Their boundaries, where the whole prompt is hashed; `None` for what is no list of messages.
+    pub trail: Option<Trail>,
 }
 
 /// Who a message is from, as far as it matters here.
@@ -76,6 +94,7 @@ pub(super) struct Reader<'c, 'a> {
     digests: Digests,
     /// Whether the digest of what comes is wanted.
     hashing: bool,
+    billing: Option<u64>,
 }
 
 impl<'c, 'a> Reader<'c, 'a> {
@@ -85,28 +104,43 @@ impl<'c, 'a> Reader<'c, 'a> {
             cursor,
             digests,
             hashing: true,
+            billing: None,
         }
     }
 
     /// The value of `tools`.
-    pub(super) fn tools(&mut self) -> Result<Section> {
-        let mut section = Section::default();
+    pub(super) fn tools(&mut self) -> Result<Head> {
+        let mut head = Head::default();
         if self.cursor.peek()? != b'[' {
             if !self.cursor.null()? {
-                section.part(self.opaque()?);
+                let piece = self.opaque()?;
+                self.head_part(PromptSection::Tools, &mut head, piece);
             }
-            return Ok(section);
+            return Ok(head);
         }
         let mut list = self.cursor.open()?;
         while self.cursor.element(&mut list)? {
-            section.part(self.tool()?);
+            let piece = self.tool()?;
+            self.head_part(PromptSection::Tools, &mut head, piece);
         }
-        Ok(section)
+        Ok(head)
     }
 
     /// The value of `system` or `instructions`.
-    pub(super) fn system(&mut self) -> Result<Section> {
-        self.content(true).map(Option::unwrap_or_default)
+    pub(super) fn system(&mut self) -> Result<Head> {
+        let mut head = Head::default();
+        self.content(true, |reader, piece| {
+            reader.head_part(PromptSection::System, &mut head, piece);
+        })?;
+        head.billing = self.billing;
+        Ok(head)
+    }
+
+    fn head_part(&self, section: PromptSection, head: &mut Head, piece: Piece) {
+        head.all.part(piece);
+        if self.digests == Digests::Prompt {
+            head.trail.mark(section, head.all.digest, head.all.bytes);
+        }
     }
 
     /// The value of `messages` or `input`, a list of `key`'s.
@@ -122,6 +156,7 @@ impl<'c, 'a> Reader<'c, 'a> {
         if self.cursor.peek()? != b'[' {
             return Err(wrong);
         }
+        turns.trail = (self.digests == Digests::Prompt).then(Trail::default);
         let mut list = self.cursor.open()?;
         while self.cursor.element(&mut list)? {
             if self.cursor.peek()? != b'{' {
@@ -129,6 +164,9 @@ impl<'c, 'a> Reader<'c, 'a> {
             }
             let (author, piece) = self.message()?;
             turns.all.part(piece);
+            if let Some(trail) = &mut turns.trail {
+                trail.mark(PromptSection::Messages, turns.all.digest, turns.all.bytes);
+            }
             if author == Author::System && turns.front.parts + 1 == turns.all.parts {
                 turns.front.part(piece);
             }
@@ -205,10 +243,14 @@ impl<'c, 'a> Reader<'c, 'a> {
             return Ok(None);
         }
         Ok(match key.raw {
-            "content" => self.content(false)?.map(|section| Piece {
-                digest: section.digest,
-                bytes: section.bytes,
-            }),
+            "content" => {
+                let mut section = Section::default();
+                let is_some = self.content(false, |_, piece| section.part(piece))?;
+                is_some.then_some(Piece {
+                    digest: section.digest,
+                    bytes: section.bytes,
+                })
+            }
             "cache_control" => {
                 self.cursor.skip()?;
                 None
@@ -225,31 +267,36 @@ impl<'c, 'a> Reader<'c, 'a> {
         })
     }
 
-    /// The content of a message or of a tool's result; `None` for null.
-    fn content(&mut self, is_system: bool) -> Result<Option<Section>> {
-        let mut section = Section::default();
+    /// The content of a message, of a tool's result or of the system prompt, part by part; false
+    /// for null.
+    fn content(&mut self, is_system: bool, mut part: impl FnMut(&Self, Piece)) -> Result<bool> {
         match self.cursor.peek()? {
             b'"' => {
                 let string = self.cursor.string()?;
-                if !(is_system && is_billing(&string)) {
-                    section.part(self.text(&string));
+                if is_system && is_billing(&string) {
+                    self.billing = Some(self.digest(string.raw));
+                } else {
+                    part(self, self.text(&string));
                 }
             }
             b'[' => {
                 let mut list = self.cursor.open()?;
                 while self.cursor.element(&mut list)? {
                     if let Some(piece) = self.block(is_system)? {
-                        section.part(piece);
+                        part(self, piece);
                     }
                 }
             }
             b'n' => {
                 self.cursor.null()?;
-                return Ok(None);
+                return Ok(false);
             }
-            _ => section.part(self.opaque()?),
+            _ => {
+                let piece = self.opaque()?;
+                part(self, piece);
+            }
         }
-        Ok(Some(section))
+        Ok(true)
     }
 
     /// One content block; `None` for the billing block among the system's.
@@ -272,6 +319,7 @@ impl<'c, 'a> Reader<'c, 'a> {
                 "text" if is_string => {
                     let string = self.cursor.string()?;
                     if is_system && is_billing(&string) {
+                        self.billing = Some(self.digest(string.raw));
                         while self.cursor.member(&mut object)?.is_some() {
                             self.cursor.skip()?;
                         }

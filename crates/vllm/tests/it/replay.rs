@@ -148,6 +148,9 @@ fn every_turn_extends_the_one_before() {
                     hash, before.facts.prompt_hash,
                     "{name} does not extend the last turn"
                 );
+                let [chain, earlier] = [after, before].map(|turn| turn.facts.chain.as_ref());
+                let change = chain.unwrap().change_since(earlier.unwrap());
+                assert_eq!(change, None, "{name}");
                 if before.facts.first_turn_hash.is_some() {
                     assert_eq!(
                         before.facts.first_turn_hash, after.facts.first_turn_hash,
@@ -221,6 +224,11 @@ fn a_changing_billing_block_changes_no_lineage() {
     );
     let lineages: BTreeSet<_> = turns.iter().map(|turn| turn.facts.lineage).collect();
     assert_eq!(lineages.len(), 1);
+    let chain = |turn: &Turn<'_>| turn.facts.chain.clone().unwrap();
+    let changes = turns
+        .windows(2)
+        .filter(|pair| chain(&pair[1]).billing_differs(&chain(&pair[0])));
+    assert!(changes.count() > 5, "the chains tell of it");
 }
 
 #[test]

@@ -36,6 +36,7 @@ fn models() -> api::Models {
                 max_num_seqs: 32,
                 responses_steerable: false,
             },
+            alarm: None,
             routing: api::Routing {
                 affinity: true,
                 spill_threshold: api::SpillThreshold {

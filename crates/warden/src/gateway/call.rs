@@ -17,7 +17,7 @@ use super::{
     headers, identity, inbound,
     ledger::Ledger,
 };
-use crate::{fleet::Model, upstream::Payload};
+use crate::{fleet::Model, telemetry::PromptNote, upstream::Payload};
 
 /// See the module.
 #[derive(Debug)]
@@ -51,7 +51,12 @@ impl Call {
         };
         let body =
             inbound::read(&parts.headers, incoming, &gateway.limits, &gateway.budget).await?;
-        let facts = vllm::scan(dialect, Digests::Identity, &body.bytes)?;
+        let digests = if routed {
+            Digests::Prompt
+        } else {
+            Digests::Identity
+        };
+        let mut facts = vllm::scan(dialect, digests, &body.bytes)?;
         let Some((model, name)) = gateway.model(&facts.model) else {
             return Err(gateway.unknown_model(&facts.model));
         };
@@ -65,10 +70,15 @@ impl Call {
             )
         });
         ledger.prompt_bytes(facts.prompt_bytes);
+        let chain = facts.chain.take();
         ledger.arrived(|info| {
             info.model = Some(Arc::clone(name));
             info.stream = facts.stream;
             info.identity = question.and_then(|question| question.identity);
+            info.prompt = question
+                .filter(|question| question.identity.is_some())
+                .zip(chain)
+                .map(|(request, chain)| Box::new(PromptNote { request, chain }));
         });
         let payload = payload(model, &body.bytes, &facts);
         let mut headers = parts.headers;

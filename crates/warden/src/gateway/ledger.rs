@@ -216,6 +216,7 @@ mod tests {
             identity: None,
             owner: None,
             stream: false,
+            prompt: None,
         };
         let ledger = Ledger::open(Arc::clone(&telemetry), activity.enter(), info);
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

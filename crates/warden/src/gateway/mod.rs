@@ -284,6 +284,7 @@ impl Gateway {
                 .as_ref()
                 .map(|holder| Arc::clone(&holder.name)),
             stream: false,
+            prompt: None,
         };
         let telemetry = Arc::clone(&self.telemetry);
         let mut ledger = Ledger::open(telemetry, self.activity.enter(), info);

@@ -49,7 +49,7 @@ pub(super) async fn list(
     Ok(Json(api::Conversations {
         conversations: found
             .into_iter()
-            .map(|(model, view)| conversation(&model.name, &view))
+            .map(|(model, view)| conversation(&operators, &model.name, &view))
             .collect(),
         total,
     }))
@@ -60,7 +60,7 @@ pub(super) async fn one(
     InPath(id): InPath<String>,
 ) -> Result<Json<api::Conversation>, ApiError> {
     let (model, view) = find(&operators, &id)?;
-    Ok(Json(conversation(&model.name, &view)))
+    Ok(Json(conversation(&operators, &model.name, &view)))
 }
 
 pub(super) async fn r#move(
@@ -85,7 +85,7 @@ pub(super) async fn r#move(
     drop(router);
     tracing::info!(model = %model.name, conversation = %&id[..8], replica = to.replica, "moved by an operator");
     operators.telemetry.changes().model(&model.name);
-    Ok(Json(conversation(&model.name, &moved)))
+    Ok(Json(conversation(&operators, &model.name, &moved)))
 }
 
 pub(super) async fn forget(
@@ -117,12 +117,7 @@ fn find<'a>(
         .ok_or_else(unknown)?;
     let now = clock::now();
     for model in &operators.fleet.models {
-        // The table is keyed by the whole hash; half of it is found by looking at all, which is
-        // rare and takes a few milliseconds for 100,000.
-        let views = model.router.lock().conversations(now, usize::MAX);
-        let found = views
-            .into_iter()
-            .find(|view| (view.record.identity.conversation.0 >> 64) as u64 == shown);
+        let found = model.router.lock().conversation_shown_as(now, shown);
         if let Some(view) = found {
             return Ok((model, view));
         }
@@ -130,7 +125,7 @@ fn find<'a>(
     Err(unknown())
 }
 
-fn conversation(model: &str, view: &ConversationView) -> api::Conversation {
+fn conversation(operators: &Operators, model: &str, view: &ConversationView) -> api::Conversation {
     let record = &view.record;
     api::Conversation {
         id: words::conversation(record.identity.conversation),
@@ -145,6 +140,7 @@ fn conversation(model: &str, view: &ConversationView) -> api::Conversation {
         own_tokens: record.own_tokens,
         last_route: words::route(view.last_route),
         last_active: epoch_s(record.last_active),
+        alarm: operators.telemetry.alarm(record.identity.conversation),
     }
 }
 

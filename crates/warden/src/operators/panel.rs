@@ -40,6 +40,7 @@ pub(super) fn model(model: &Model, telemetry: &Telemetry, now: Time) -> api::Mod
             responses_steerable: model.responses_steerable.load(Ordering::Relaxed),
         },
         routing: routing(model, telemetry, now),
+        alarm: telemetry.alarm_of_model(&model.name),
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use routing::{Decision, Identity, Time, Wait};
 use vllm::{Dialect, Usage};
 
+use super::cold::PromptNote;
+
 /// Id of one request (`x-lm-warden-request-id`): unique across restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u128);
@@ -35,6 +37,8 @@ pub struct RequestInfo {
     pub owner: Option<Arc<str>>,
     /// Whether the client asked for a stream.
     pub stream: bool,
+    /// What its prompt is compared by; `None` where it is no turn of any conversation.
+    pub prompt: Option<Box<PromptNote>>,
 }
 
 /// How a request ended.

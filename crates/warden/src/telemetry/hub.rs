@@ -7,11 +7,12 @@ use std::{
     time::Duration,
 };
 
-use routing::Time;
+use routing::{ConversationKey, Time};
 
 use super::{
     RequestEvent, RequestId,
     changes::Changes,
+    cold::LastTurns,
     counters::{RouteCounters, Totals},
     history::History,
     log,
@@ -36,6 +37,8 @@ struct State {
     /// Oldest end first.
     finished: VecDeque<Record>,
     models: BTreeMap<Arc<str>, PerModel>,
+    /// By what the next turns are judged.
+    last_turns: LastTurns,
     /// Requests that named no model served here.
     unknown: Totals,
 }
@@ -79,6 +82,7 @@ impl Telemetry {
                 open: HashMap::new(),
                 finished: VecDeque::new(),
                 models,
+                last_turns: LastTurns::default(),
                 unknown: Totals::default(),
             }),
         }
@@ -142,6 +146,7 @@ impl Telemetry {
                     return;
                 };
                 record.ended(at, end, status, usage);
+                record.judge(&mut state.last_turns);
                 let model = record.info.model.clone();
                 state.finish(record.clone());
                 (model, Some(record))
@@ -189,6 +194,16 @@ impl Telemetry {
             .iter()
             .map(|(name, model)| (Arc::clone(name), model.totals.clone()));
         known.chain([unknown]).collect()
+    }
+
+    /// What an operator should know of one conversation's prompts.
+    pub fn alarm(&self, conversation: ConversationKey) -> Option<api::Alarm> {
+        self.lock().last_turns.alarm(conversation)
+    }
+
+    /// What an operator should know of a model's prompts.
+    pub fn alarm_of_model(&self, model: &str) -> Option<api::Alarm> {
+        self.lock().last_turns.alarm_of_model(model)
     }
 
     /// The last `range` in steps, of one model or of all. Both are whole multiples of

@@ -26,6 +26,7 @@ pub(super) fn request(record: &Record) {
         prompt_tokens = usage.map(|usage| usage.prompt_tokens),
         cached_tokens = usage.and_then(|usage| usage.cached_tokens),
         completion_tokens = usage.map(|usage| usage.completion_tokens),
+        cold = record.cold().map(|cold| cold.sentence),
         "request"
     );
 }

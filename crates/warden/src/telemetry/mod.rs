@@ -6,6 +6,7 @@
 //! operators' API puts the routers' snapshots beside these figures.
 
 mod changes;
+mod cold;
 mod counters;
 mod event;
 mod history;
@@ -17,6 +18,7 @@ mod tests;
 pub(crate) mod words;
 
 pub use changes::{Changes, Watcher};
+pub use cold::PromptNote;
 pub use counters::{Distribution, Outcome, RouteCounters, Totals};
 pub use event::{End, RequestEvent, RequestId, RequestInfo};
 pub use history::{BUCKET, HISTORY};

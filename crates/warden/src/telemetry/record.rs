@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use routing::{Decision, ReplicaIndex, Route, Time, Wait};
+use routing::{Decision, ReplicaIndex, Route, ServedTurn, Time, Wait};
 use vllm::Usage;
 
-use super::{End, Filter, RequestInfo, words};
+use super::{
+    End, Filter, RequestInfo,
+    cold::{ColdTurn, LastTurns, Note},
+    words,
+};
 use crate::clock::epoch_s;
 
 /// A request from its arrival on.
@@ -18,6 +22,7 @@ pub(super) struct Record {
     routing: Option<(Time, Decision)>,
     first_byte: Option<Time>,
     ended: Option<Ended>,
+    note: Option<Note>,
 }
 
 #[derive(Debug, Clone)]
@@ -36,6 +41,7 @@ impl Record {
             routing: None,
             first_byte: None,
             ended: None,
+            note: None,
         }
     }
 
@@ -62,6 +68,51 @@ impl Record {
             status,
             usage,
         });
+    }
+
+    /// Once it has ended: holds it against its conversation's turn before. What it is compared by
+    /// then belongs to the table.
+    pub(super) fn judge(&mut self, last_turns: &mut LastTurns) {
+        let Some(prompt) = self.info.prompt.take() else {
+            return;
+        };
+        let is_served = self.end() == Some(End::Complete);
+        let Some((decision, model, ended)) = self
+            .routing
+            .as_ref()
+            .zip(self.info.model.as_ref())
+            .zip(self.ended_at())
+            .map(|(((_, decision), model), ended)| (decision, model, ended))
+            .filter(|_| is_served)
+        else {
+            return;
+        };
+        let usage = self.usage().unwrap_or_default();
+        let served = ServedTurn {
+            replica: decision.replica,
+            route: decision.route,
+            arrived: self.info.arrived,
+            ended,
+            prompt_tokens: usage.prompt_tokens,
+            cached_tokens: usage.cached_tokens,
+        };
+        self.note = last_turns.note(model, *prompt, served, decision.cache_since);
+    }
+
+    /// Why it was cold.
+    pub(super) fn cold(&self) -> Option<api::Cold> {
+        match self.note? {
+            Note::Turn(finding) => finding.cold.map(ColdTurn::to_api),
+            Note::First | Note::Side => None,
+        }
+    }
+
+    /// The silence before it.
+    fn gap(&self) -> Option<Duration> {
+        match self.note? {
+            Note::Turn(finding) => Some(finding.gap),
+            Note::First | Note::Side => None,
+        }
     }
 
     pub(super) fn route(&self) -> Option<(Route, Option<ReplicaIndex>)> {
@@ -138,6 +189,9 @@ impl Record {
                 decision.scores.iter().map(words::score).collect()
             }),
             replica: decision.and_then(|decision| Some(decision.replica?.0)),
+            side: self.note == Some(Note::Side),
+            gap_ms: self.gap().map(as_ms),
+            cold: self.cold(),
             turn: decision
                 .map(|decision| decision.turn)
                 .filter(|turn| *turn > 0),
@@ -146,6 +200,10 @@ impl Record {
             total_ms: self.total().map(as_ms),
             prompt_tokens: usage.map(|usage| usage.prompt_tokens),
             cached_tokens: usage.and_then(|usage| usage.cached_tokens),
+            computed_tokens: usage.map(|usage| {
+                let cached = usage.cached_tokens.unwrap_or(0);
+                usage.prompt_tokens.saturating_sub(cached)
+            }),
             completion_tokens: usage.map(|usage| usage.completion_tokens),
             status: self.status(),
             end: self.end().map(words::end),

@@ -34,6 +34,7 @@ fn info(id: u128, model: Option<&str>, arrived: Time) -> RequestInfo {
         }),
         owner: None,
         stream: true,
+        prompt: None,
     }
 }
 
@@ -54,6 +55,7 @@ fn decision(route: Route, replica: Option<u16>, reason: Reason) -> Decision {
         reason,
         scores: [score(0, 3), score(1, 9)].into(),
         turn: 2,
+        cache_since: Time(0),
     }
 }
 

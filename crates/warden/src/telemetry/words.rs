@@ -6,7 +6,7 @@ use super::End;
 
 /// The 16 hex digits that stand for a conversation.
 pub(crate) fn conversation(key: ConversationKey) -> String {
-    hash((key.0 >> 64) as u64)
+    hash(key.shown())
 }
 
 pub(crate) fn hash(hash: u64) -> String {

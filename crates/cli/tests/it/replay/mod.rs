@@ -139,6 +139,55 @@ async fn subagents_that_start_together_get_a_replica_each() {
     );
 }
 
+/// Against replicas whose caches work as vLLM's do.
+#[tokio::test]
+async fn no_real_client_is_told_that_its_prompt_changed_where_it_did_not() {
+    let Some(scenarios) = scenarios() else { return };
+    let service = Service::start(
+        "[[models]]\nname = \"demo\"\naliases = [\"*\"]\n[models.engine]\nkind = \"simulated\"\n\
+         data_parallel_size = 4\nmax_num_seqs = 32\nspeed = 1000.0\n",
+    )
+    .await;
+    let mut names = HashMap::new();
+    for recording in scenarios.iter().flatten().filter(|one| one.is_turn()) {
+        let reply = replay(&service, recording).await;
+        let id = &reply.headers()["x-lm-warden-request-id"];
+        names.insert(id.to_str().expect("text").to_owned(), &recording.name);
+    }
+
+    let list = service.get("/api/v1/requests?limit=1000").await;
+    let requests = list["requests"].as_array().expect("a list");
+    assert_eq!(requests.len(), names.len());
+    for request in requests {
+        let name = names[request["id"].as_str().expect("an id")];
+        // Compaction is meant to begin the prompt anew. This engine cannot be told where a request on
+        // Responses goes.
+        let is_meant = name.ends_with("compact-clear/0022") || name.ends_with("compact-clear/0027");
+        let cold = &request["cold"];
+        let is_balanced = name.starts_with("codex") && cold["why"] == "balanced";
+        assert!(cold.is_null() || is_meant || is_balanced, "{name}: {cold}");
+    }
+    assert!(
+        requests
+            .iter()
+            .filter(|one| one["gap_ms"].is_number())
+            .count()
+            > 60
+    );
+
+    let list = service.get("/api/v1/conversations?limit=1000").await;
+    let conversations = list["conversations"].as_array().expect("a list");
+    let alarmed = conversations.iter().filter(|one| !one["alarm"].is_null());
+    let alarmed: std::collections::HashSet<_> = alarmed.map(|one| one["id"].as_str()).collect();
+    let changing = requests.iter().filter(|request| {
+        let name = names[request["id"].as_str().expect("an id")];
+        name.contains("2.1.177")
+    });
+    let changing: std::collections::HashSet<_> =
+        changing.map(|one| one["conversation"].as_str()).collect();
+    assert_eq!(alarmed, changing, "only 2.1.177 changes its billing block");
+}
+
 fn assert_as_sent(recording: &Recording, captured: &Captured) {
     let name = &recording.name;
     assert_eq!(captured.path, recording.path, "{name}");

@@ -190,6 +190,7 @@ impl Fixture {
             identity,
             owner: None,
             stream: true,
+            prompt: None,
         }));
         let request = routing::Request {
             owner: OwnerId(0),
