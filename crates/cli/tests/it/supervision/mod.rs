@@ -243,6 +243,40 @@ fn a_changed_engine_is_restarted_and_one_that_is_gone_from_the_configuration_is_
 }
 
 #[test]
+fn models_that_come_go_or_grow_take_a_restart_of_the_warden_which_leaves_the_others_running() {
+    let place = Place::new("");
+    let tables = |name: &str, engine: &str| place.model_tables(name, engine);
+    place.configure_models(&[tables("m", RANKS), tables("n", RANKS), tables("o", RANKS)]);
+    let warden = place.serve(&[]);
+    let ready = |warden: &warden::Warden, model: &str| {
+        soon("it is ready", || {
+            (warden.state_of(model).0 == "ready").then_some(())
+        });
+        place.pid_of(model).unwrap()
+    };
+    let [m, n, _] = ["m", "n", "o"].map(|model| ready(&warden, model));
+    let grown = RANKS.replace("size = 2", "size = 1");
+    place.configure_models(&[tables("m", RANKS), tables("n", &grown), tables("p", RANKS)]);
+    let refused = warden.post("/api/v1/reload");
+    assert_eq!(refused.status, 400, "{refused:?}");
+    for part in [
+        "nothing was changed",
+        "now m, n, o",
+        "m, n, p",
+        "restart it",
+    ] {
+        assert!(refused.body.contains(part), "{refused:?}");
+    }
+    assert_eq!(warden.end(Signal::SIGTERM), Some(0));
+    let warden = place.serve(&["--stop-engines"]);
+    assert_eq!(ready(&warden, "m"), m, "untouched");
+    assert_ne!(ready(&warden, "n"), n, "started anew with another size");
+    ready(&warden, "p");
+    assert_eq!(place.pid_of("o"), None, "ended with its place in the file");
+    assert_eq!(warden.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
 fn a_strangers_pid_is_never_touched() {
     let place = Place::new(RANKS);
     let warden = place.serve(&[]);

@@ -171,6 +171,16 @@ impl Place {
         record["process"]["pid"].as_u64().map(|pid| pid as u32)
     }
 
+    /// The recorded process of a model's first server.
+    pub(super) fn pid_of(&self, model: &str) -> Option<u32> {
+        let models = fs::read_dir(self.data_dir().join("engines")).ok()?;
+        let paths = models.filter_map(|model| Some(model.ok()?.path().join("server-0.json")));
+        let mut records =
+            paths.filter_map(|path| serde_json::from_slice::<Value>(&fs::read(path).ok()?).ok());
+        let record = records.find(|record| record["model"] == model)?;
+        record["process"]["pid"].as_u64().map(|pid| pid as u32)
+    }
+
     /// The port of the first server.
     pub(super) fn engine_port(&self) -> u16 {
         let (_, record) = self.record(0).unwrap();
