@@ -1,4 +1,4 @@
-# Every task of the project. `make help` lists them; CI runs `make check e2e-claude`.
+# Every task of the project. `make help` lists them; CI runs `make check e2e-claude e2e-vllm-ci`.
 # A task installs what it needs; what it cannot install it names, and skips only that part.
 
 SHELL := /bin/bash
@@ -83,6 +83,10 @@ e2e-claude: debug-build ## Claude Code in a namespace of its own; affinity on be
 .PHONY: e2e-vllm
 e2e-vllm: debug-build ## A real vLLM (CPU build, 3 GB fetched once, 6 GB in .cache) behind lm-warden
 	scripts/e2e-vllm
+
+.PHONY: e2e-vllm-ci
+e2e-vllm-ci: debug-build ## The part of it that CI runs: a quarter of an hour on two cores
+	scripts/e2e-vllm --ci
 
 ##@ Measurements
 

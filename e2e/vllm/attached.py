@@ -4,14 +4,13 @@ What is claimed about the engine is read from the engine's own counters, not fro
 """
 
 import json
-import random
 import statistics
 import time
 import unittest
 
 import client
 import engine
-from client import CHAT, COMPLETIONS, MESSAGES, RESPONSES
+from client import CHAT, COMPLETIONS, MESSAGES, RESPONSES, words
 from setup import Service
 
 RANKS = 2
@@ -34,13 +33,6 @@ url = "{url}"
 data_parallel_size = {RANKS}
 max_num_seqs = {engine.SEQUENCES}
 """
-
-
-def words(count: int, seed: str) -> str:
-    """Text that no other seed gives; the tiny tokenizer makes two to three tokens of a word."""
-    draw = random.Random(seed)
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    return " ".join("".join(draw.choices(letters, k=5)) for _ in range(count))
 
 
 class Attached(Service):
@@ -170,6 +162,7 @@ class Attached(Service):
             reply = client.post(self.warden.url, api.path, api.body(text, 8))
             self.show(api, reply)
             self.assertIn("maximum context length", json.dumps(reply.body))
+            self.check_not_worth_a_retry(reply)
 
     def test_a_bad_sampling_parameter(self):
         for api in (MESSAGES, CHAT, COMPLETIONS, RESPONSES):
@@ -177,6 +170,12 @@ class Attached(Service):
             self.show(api, reply)
             self.assertIn(reply.status, (400, 500))
             self.assertIn("temperature", json.dumps(reply.body))
+            self.check_not_worth_a_retry(reply)
+
+    def check_not_worth_a_retry(self, reply: client.Reply):
+        """A client sends a 500 again, unless it is told that this is in vain."""
+        if reply.status == 500:
+            self.assertEqual(reply.headers.get("x-should-retry"), "false", reply.body)
 
     def test_an_unknown_model(self):
         for api in (MESSAGES, CHAT, COMPLETIONS, RESPONSES):

@@ -4,6 +4,7 @@ The tiny model writes nonsense: what is shown is that the requests are served, t
 keeps its replica, and that its second turn finds the first in the cache.
 """
 
+import json
 import os
 import pathlib
 import subprocess
@@ -17,13 +18,24 @@ from setup import Service
 # Claude Code's tools and system prompt alone are 16,000 tokens and more.
 CONTEXT_TOKENS = 32_768
 TURN_S_MAX = 300
+# The model draws its tokens nearly alike and would not end by itself: one in so many ends its reply.
+END_EVERY = 24
+VOCABULARY = 8192
+# Reached once in 10^9 replies; Claude Code takes a reply that is cut there for a failure.
+OUTPUT_TOKENS_MAX = 512
 
 
 class Claude(Service):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        models = supervised.config(cls.install, "", CONTEXT_TOKENS)
+        ends = cls.logs / "generation"
+        ends.mkdir()
+        tokens = {"eos_token_id": [2, *range(300, VOCABULARY, END_EVERY)]}
+        (ends / "generation_config.json").write_text(json.dumps(tokens))
+        arguments = engine.arguments(cls.install, CONTEXT_TOKENS)
+        arguments += ["--generation-config", str(ends)]
+        models = supervised.config(cls.install, "", arguments)
         models = models.replace('name = "tiny"', 'name = "tiny"\naliases = ["claude-*"]')
         cls.warden = cls.enterClassContext(cls.start_warden(models, start_s_max=engine.START_S_MAX))
         cls.addClassCleanup(cls.warden.post, "/models/tiny/stop")
@@ -40,7 +52,7 @@ class Claude(Service):
             "DISABLE_TELEMETRY": "1",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
-            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "64",
+            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(OUTPUT_TOKENS_MAX),
         }
         for model in ("", "SMALL_FAST_", "DEFAULT_HAIKU_", "DEFAULT_SONNET_", "DEFAULT_OPUS_"):
             environment[f"ANTHROPIC_{model}MODEL"] = "tiny"

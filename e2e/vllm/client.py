@@ -3,6 +3,7 @@
 import dataclasses
 import http.client
 import json
+import random
 import urllib.parse
 
 TIMEOUT_S = 300
@@ -76,6 +77,13 @@ def stream(url: str, path: str, body: dict, headers: dict | None = None) -> Stre
 def send(url: str, path: str, body: dict, headers: dict | None = None) -> http.client.HTTPConnection:
     """Sends a request without waiting for anything; closing the connection cancels it."""
     return _send(url, path, body, headers)
+
+
+def words(count: int, seed: str) -> str:
+    """Text that no other seed gives; the tiny tokenizer makes two to three tokens of a word."""
+    draw = random.Random(seed)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return " ".join("".join(draw.choices(letters, k=5)) for _ in range(count))
 
 
 # --- The APIs: a request for some text, and where its usage stands --------------------------------
