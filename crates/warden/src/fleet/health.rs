@@ -94,6 +94,8 @@ impl Model {
         }
         tracing::info!(model = %self.name, state = %words(&new), "model state");
         *state = new;
+        drop(state);
+        self.state_changed.notify_waiters();
         true
     }
 }

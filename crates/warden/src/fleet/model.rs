@@ -9,6 +9,7 @@ use std::sync::{
 use routing::{
     Event, LeaseMode, LeaseSettings, ReplicaIndex, ReplicaSpec, Router, Settings, Steering, Time,
 };
+use tokio::sync::Notify;
 
 use super::{
     demand::Demand,
@@ -84,6 +85,7 @@ pub struct Model {
     pub logs: Logs,
     /// When it was last asked for, for engines on demand.
     pub demand: Demand,
+    pub(super) state_changed: Notify,
 }
 
 /// All models.
@@ -162,7 +164,8 @@ impl Model {
             health: Mutex::new(Health::new(ids.len(), &process)),
             replica_ids: ids,
             logs: Logs::default(),
-            demand: Demand::default(),
+            demand: Demand::new(is_on_demand(&config.engine)),
+            state_changed: Notify::new(),
         }
     }
 
@@ -193,6 +196,18 @@ impl Model {
     pub fn state(&self) -> ModelState {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         state.clone()
+    }
+
+    /// Returns once the state is none in which `waits`.
+    pub async fn left_state(&self, waits: fn(&ModelState) -> bool) {
+        loop {
+            // Asked for before the look, so that a change in between is not missed.
+            let changed = self.state_changed.notified();
+            if !waits(&self.state()) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// What the engine's metrics say, by replica.
@@ -249,6 +264,10 @@ fn beginning(engine: &config::Engine) -> (api::EngineKind, Process) {
             Process::Starting("starting the simulated engine".to_owned()),
         ),
     }
+}
+
+fn is_on_demand(engine: &config::Engine) -> bool {
+    matches!(engine, config::Engine::Vllm(engine) if engine.start == config::Start::OnDemand)
 }
 
 /// What the router calls a threshold.

@@ -55,6 +55,7 @@ pub(super) async fn first(
 ) -> Result<Aim, GatewayError> {
     let model = &call.model;
     model.demand.ask(clock::now());
+    lobby::awake(gateway, call, lobby).await?;
     if model.state() == ModelState::Stopped {
         let cause = "an operator stopped it".to_owned();
         return Err(GatewayError::loading(&model.name, cause));

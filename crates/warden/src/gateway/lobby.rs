@@ -1,4 +1,4 @@
-//! Where a request waits for room on a replica, and what its client hears meanwhile.
+//! Where a request waits for room on a replica, or for a model on demand to start, and what its client hears meanwhile.
 //!
 //! A client that asked for a stream hears nothing for the first seconds, so that an error keeps its
 //! status; then it gets the head of its stream and a sign of life now and then, so that neither it nor
@@ -21,10 +21,17 @@ use routing::{Decision, Refusal};
 use tokio::time::sleep;
 
 use super::{Gateway, call::Call, error::GatewayError, forward::Answer, ledger::Ledger};
-use crate::{clock, fleet::Admitted};
+use crate::{
+    clock,
+    fleet::{Admitted, ModelState},
+};
 
 /// How long a waiting stream hears nothing, and how often it hears something after that.
 pub(super) const PING_EVERY: Duration = Duration::from_secs(10);
+
+/// How long a stream waits for a model on demand: as long as a start may take by default. It may also
+/// wait for its cards, which nobody can foretell.
+const START_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// A request being served, from its decision to its reply's first bytes, with its account.
 pub(super) type Serving =
@@ -66,6 +73,33 @@ impl Lobby {
         }
         pending().await
     }
+}
+
+/// Waits for a model on demand that is being started, where a stream was asked for. Whether it serves
+/// then is seen by whoever asks for a replica.
+pub(super) async fn awake(
+    gateway: &Gateway,
+    call: &Call,
+    lobby: &Lobby,
+) -> Result<(), GatewayError> {
+    let model = &call.model;
+    let streams = call.question.is_some_and(|question| question.streams);
+    if !streams || !model.demand.starts_engine() || !is_starting(&model.state()) {
+        return Ok(());
+    }
+    let ended = tokio::select! {
+        biased;
+        () = model.left_state(is_starting) => Ok(()),
+        () = gateway.activity.closing() => Err(GatewayError::stopping(&model.name)),
+        () = sleep(START_MAX) => Ok(()),
+        never = lobby.patience(true) => match never {},
+    };
+    lobby.set_long(false);
+    ended
+}
+
+fn is_starting(state: &ModelState) -> bool {
+    matches!(state, ModelState::Asleep | ModelState::Loading(_))
 }
 
 /// The decision on an admitted request, after its wait if it has to wait. The outer error ends the

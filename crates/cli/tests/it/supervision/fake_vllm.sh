@@ -1,6 +1,7 @@
 #!/bin/sh
 # Poses as vLLM for the tests: `fake_vllm.sh serve MODEL FLAGS…` is a simulated engine with the same
-# flags. The model's folder steers it: a file `fail` there is printed and ends it with code 1.
+# flags. The model's folder steers it: a file `fail` there is printed and ends it with code 1, and
+# as long as there is a file `hold` it loads.
 # LM_WARDEN names the binary under test.
 model=$2
 shift 2
@@ -10,6 +11,7 @@ if [ -e "$model/fail" ]; then
   exit 1
 fi
 echo "INFO [gpu_model_runner.py:1] Starting to load model $model..."
+while [ -e "$model/hold" ]; do sleep 0.05; done
 flags=
 while [ $# -gt 0 ]; do
   case $1 in

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -291,6 +291,14 @@ impl Warden {
             "/v1/messages",
             (&header, &turn_body("m")),
         )
+    }
+
+    /// A turn of the model "m" that streams, as its lines come.
+    pub(super) fn stream(&self) -> impl Iterator<Item = String> + use<> {
+        let body = turn_body("m").replace("{\"model\"", "{\"stream\":true,\"model\"");
+        let stream = send(self.port, "POST", "/v1/messages", ("", &body));
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        BufReader::new(stream).lines().map(Result::unwrap)
     }
 
     fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
