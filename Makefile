@@ -88,6 +88,12 @@ e2e-vllm: debug-build ## A real vLLM (CPU build, 3 GB fetched once, 6 GB in .cac
 e2e-vllm-ci: debug-build ## The part of it that CI runs: a quarter of an hour on two cores
 	scripts/e2e-vllm --ci
 
+##@ Trust
+
+.PHONY: fuzz
+fuzz: ## Fuzz every parser of outside bytes; ARGS="SECONDS [TARGET...]", ten minutes each: ARGS=600
+	scripts/fuzz $(ARGS)
+
 ##@ Measurements
 
 .PHONY: bench-routing

@@ -8,6 +8,7 @@ pub mod config;
 pub mod doctor;
 pub mod fetch;
 pub mod fleet;
+pub mod fuzzing;
 pub mod gateway;
 pub mod gpus;
 pub mod keys;

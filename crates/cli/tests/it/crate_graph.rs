@@ -74,10 +74,15 @@ fn rules() -> BTreeMap<String, Rule> {
         .collect();
     let may_use = |cell: &str| -> BTreeSet<String> {
         if let Some(but) = cell.strip_prefix("all") {
-            let except = name(but.trim_start().trim_start_matches("but "));
+            let except: Vec<String> = but
+                .trim_start()
+                .trim_start_matches("but ")
+                .split(',')
+                .map(name)
+                .collect();
             return names
                 .iter()
-                .filter(|one| **one != except)
+                .filter(|one| !except.contains(one))
                 .cloned()
                 .collect();
         }

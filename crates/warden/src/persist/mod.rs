@@ -20,3 +20,4 @@ pub use data_dir::{DataDir, DataDirError};
 pub use homes::HomesWriter;
 pub(crate) use homes::file_name;
 pub use marks::Marks;
+pub(crate) use recover::check as check_journal;

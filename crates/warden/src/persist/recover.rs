@@ -60,3 +60,18 @@ impl Recovered {
         recovered
     }
 }
+
+/// What holds of any bytes, for the fuzzer.
+pub(crate) fn check(bytes: &[u8]) {
+    let told = Recovered::of(bytes);
+    assert!(told.whole_bytes <= bytes.len());
+    assert!(told.damaged_bytes <= told.whole_bytes);
+    assert!(told.homes.len() <= told.records);
+    let mut anew = MAGIC.to_vec();
+    for record in &told.homes {
+        record.write(&mut anew);
+    }
+    let again = Recovered::of(&anew);
+    assert_eq!(again.homes, told.homes);
+    assert_eq!((again.whole_bytes, again.damaged_bytes), (anew.len(), 0));
+}

@@ -28,6 +28,7 @@ use std::{
 };
 
 pub use control::{ControlError, Supervisor};
+pub(crate) use record::check as check_record;
 use routing::ReplicaIndex;
 
 use crate::fleet::{Model, ReplicaTarget};

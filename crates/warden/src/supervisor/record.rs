@@ -75,13 +75,16 @@ impl Record {
         xxh3_64(&serde_json::to_vec(self).expect("a record is plain JSON"))
     }
 
-    /// Writes it. Blocks on the disk.
-    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
-        let stored = Stored {
+    fn stored(&self) -> Stored {
+        Stored {
             record: self.clone(),
             checksum: self.checksum(),
-        };
-        let json = serde_json::to_vec_pretty(&stored).expect("a record is plain JSON");
+        }
+    }
+
+    /// Writes it. Blocks on the disk.
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        let json = serde_json::to_vec_pretty(&self.stored()).expect("a record is plain JSON");
         write_atomically(path, &json)?;
         write_atomically(&twin(path), &json)
     }
@@ -97,6 +100,14 @@ impl Record {
     pub(super) fn alive(&self) -> Option<&Identity> {
         let process = self.process.as_ref()?;
         (process.is_alive() && process::carries(process.pid, &self.mark)).then_some(process)
+    }
+}
+
+/// What holds of any bytes, for the fuzzer.
+pub(crate) fn check(bytes: &[u8]) {
+    if let Some(record) = Record::parse(bytes) {
+        let json = serde_json::to_vec(&record.stored()).expect("a record is plain JSON");
+        assert_eq!(Record::parse(&json), Some(record));
     }
 }
 
