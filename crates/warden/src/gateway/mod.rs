@@ -72,7 +72,7 @@ use crate::{
     fleet::{Fleet, Model},
     keys::{self, Access, Denied, Holder},
     telemetry::{RequestInfo, Telemetry},
-    upstream::{Pool, PoolSettings},
+    upstream::{Network, Pool, PoolSettings},
 };
 
 /// Most that an error repeats of a model's name or a path that is not served here.
@@ -145,6 +145,13 @@ impl Gateway {
     #[must_use]
     pub fn guarded_by(mut self, access: Arc<Access>) -> Self {
         self.access = Some(access);
+        self
+    }
+
+    /// The same gateway, its engines reached over this network. Must be called within a runtime.
+    #[must_use]
+    pub fn over(mut self, network: Network) -> Self {
+        self.pool = Pool::over(PoolSettings::default(), network);
         self
     }
 

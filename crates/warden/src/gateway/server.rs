@@ -237,6 +237,9 @@ async fn serve(
         // Replies are many small events: gathered in one buffer, those that are there at the same
         // time leave with one write, where a list of pieces takes one for every few of them.
         .writev(false)
+        // A client that closes its sending side has left, as far as anybody can tell: the same FIN
+        // comes from one that was killed, and its engine must stop at once, not at the next token.
+        .half_close(false)
         .serve_connection(TokioIo::new(io), service);
     let mut connection = pin!(connection);
     let mut seen = Phase::Serving;

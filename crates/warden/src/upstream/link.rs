@@ -10,9 +10,8 @@ use std::{
 use http::{Request, Response};
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 
-use super::{Payload, Reply, Target};
+use super::{Payload, Reply, Target, network::Stream};
 
 /// Why a request that was handed to a connection brought no reply head.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +32,7 @@ pub enum SendError {
 pub struct Link {
     sender: SendRequest<Payload>,
     /// `None` once the connection has closed.
-    driver: Option<Connection<TokioIo<TcpStream>, Payload>>,
+    driver: Option<Connection<TokioIo<Stream>, Payload>>,
     reused: bool,
 }
 
@@ -47,7 +46,7 @@ impl std::fmt::Debug for Link {
 }
 
 impl Link {
-    pub(super) async fn open(stream: TcpStream) -> Result<Box<Self>, hyper::Error> {
+    pub(super) async fn open(stream: Stream) -> Result<Box<Self>, hyper::Error> {
         let (sender, driver) = http1::Builder::new()
             .handshake(TokioIo::new(stream))
             .await?;

@@ -8,12 +8,14 @@
 //! Left out: which replica to ask and whether to ask again (the gateway), and TLS to engines.
 
 mod link;
+mod network;
 mod payload;
 mod pool;
 mod reply;
 mod scarcity;
 
 pub use link::{Link, SendError};
+pub use network::{Connect, Connecting, Network, Pipe};
 pub use payload::Payload;
 pub use pool::{ConnectError, Pool, PoolSettings, Target};
 pub use reply::Reply;

@@ -5,13 +5,13 @@ use std::{
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Waker},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use http::HeaderValue;
-use tokio::net::TcpStream;
+use tokio::time::Instant;
 
-use super::{Link, scarcity::is_ours};
+use super::{Link, Network, scarcity::is_ours};
 
 /// Bounds of the pool.
 #[derive(Debug, Clone, Copy)]
@@ -75,12 +75,13 @@ pub struct Target {
     port: u16,
     authority: HeaderValue,
     settings: PoolSettings,
+    network: Network,
     /// Most recently used last.
     idle: Mutex<Vec<(Instant, Box<Link>)>>,
 }
 
 impl Target {
-    fn parse(url: &str, settings: PoolSettings) -> Option<Self> {
+    fn parse(url: &str, settings: PoolSettings, network: Network) -> Option<Self> {
         let authority = url.strip_prefix("http://")?.trim_end_matches('/');
         let parsed: http::uri::Authority = authority.parse().ok()?;
         Some(Self {
@@ -88,6 +89,7 @@ impl Target {
             port: parsed.port_u16().unwrap_or(80),
             authority: HeaderValue::from_str(authority).ok()?,
             settings,
+            network,
             idle: Mutex::new(Vec::new()),
         })
     }
@@ -113,8 +115,7 @@ impl Target {
     /// A fresh connection.
     pub async fn connect(&self) -> Result<Box<Link>, ConnectError> {
         let connect = async {
-            let stream = TcpStream::connect((&*self.host, self.port)).await?;
-            stream.set_nodelay(true)?;
+            let stream = self.network.connect(&self.host, self.port).await?;
             Link::open(stream).await.map_err(io::Error::other)
         };
         let timeout = self.settings.connect_timeout;
@@ -161,6 +162,7 @@ impl Target {
 #[derive(Debug)]
 pub struct Pool {
     settings: PoolSettings,
+    network: Network,
     targets: Mutex<HashMap<Box<str>, Arc<Target>>>,
 }
 
@@ -168,8 +170,14 @@ impl Pool {
     /// An empty pool. Needs a running runtime: a small task closes idle connections, until the
     /// pool is dropped.
     pub fn new(settings: PoolSettings) -> Arc<Self> {
+        Self::over(settings, Network::Tcp)
+    }
+
+    /// The same, its connections made over this network.
+    pub fn over(settings: PoolSettings, network: Network) -> Arc<Self> {
         let pool = Arc::new(Self {
             settings,
+            network,
             targets: Mutex::new(HashMap::new()),
         });
         tokio::spawn(sweep_every_second(Arc::downgrade(&pool)));
@@ -182,7 +190,7 @@ impl Pool {
         if let Some(target) = targets.get(url) {
             return Ok(Arc::clone(target));
         }
-        let Some(target) = Target::parse(url, self.settings) else {
+        let Some(target) = Target::parse(url, self.settings, self.network.clone()) else {
             return Err(ConnectError::Address {
                 url: url.to_owned(),
             });
@@ -219,7 +227,7 @@ mod tests {
     #[test]
     fn addresses() {
         let check = |url: &str, expected: Option<(&str, u16, &str)>| {
-            let target = Target::parse(url, PoolSettings::default());
+            let target = Target::parse(url, PoolSettings::default(), Network::Tcp);
             let found = target
                 .as_ref()
                 .map(|t| (&*t.host, t.port, t.authority.to_str().unwrap()));

@@ -2,6 +2,7 @@
 // Helpers of tests may unwrap as tests do, and a future that holds a whole warden may be large.
 #![allow(clippy::unwrap_used, clippy::large_futures)]
 
+mod faults;
 mod fleet;
 mod gateway;
 mod operators;

@@ -8,6 +8,7 @@ mod fidelity;
 mod keys;
 mod limits;
 mod local;
+mod overload;
 mod pool;
 mod retry;
 mod routing;

@@ -1,14 +1,14 @@
 //! HTTP/1.1 as bytes: a reader that hides nothing.
 
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
 };
 
-/// A socket with what was read ahead.
+/// A socket, or a made-up one, with what was read ahead.
 #[derive(Debug)]
-pub(super) struct Wire {
-    pub(super) stream: TcpStream,
+pub(crate) struct Wire<S = TcpStream> {
+    pub(crate) stream: S,
     ahead: Vec<u8>,
 }
 
@@ -32,6 +32,19 @@ impl Head {
 impl Wire {
     pub(super) fn new(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
+        Self::over(stream)
+    }
+
+    /// Whether nothing has come that was not read.
+    pub(super) fn is_silent(&self) -> bool {
+        let read = self.stream.try_read(&mut [0; 1]);
+        self.ahead.is_empty()
+            && matches!(read, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    pub(crate) fn over(stream: S) -> Self {
         Self {
             stream,
             ahead: Vec::new(),
@@ -50,18 +63,11 @@ impl Wire {
         }
     }
 
-    /// Whether nothing has come that was not read.
-    pub(super) fn is_silent(&self) -> bool {
-        let read = self.stream.try_read(&mut [0; 1]);
-        self.ahead.is_empty()
-            && matches!(read, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
-    }
-
-    pub(super) async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.write_all(bytes).await
     }
 
-    pub(super) async fn head(&mut self) -> Option<Head> {
+    pub(crate) async fn head(&mut self) -> Option<Head> {
         let end = loop {
             if let Some(at) = self.ahead.windows(4).position(|w| w == b"\r\n\r\n") {
                 break at;
@@ -82,7 +88,7 @@ impl Wire {
     }
 
     /// Exactly so many bytes; `None` where the stream ends earlier.
-    pub(super) async fn exactly(&mut self, bytes: usize) -> Option<Vec<u8>> {
+    pub(crate) async fn exactly(&mut self, bytes: usize) -> Option<Vec<u8>> {
         while self.ahead.len() < bytes {
             if !self.fill().await {
                 return None;
@@ -92,7 +98,7 @@ impl Wire {
     }
 
     /// One chunk; empty for the last one, `None` where the stream ends instead.
-    pub(super) async fn chunk(&mut self) -> Option<Vec<u8>> {
+    pub(crate) async fn chunk(&mut self) -> Option<Vec<u8>> {
         let end = loop {
             if let Some(at) = self.ahead.windows(2).position(|w| w == b"\r\n") {
                 break at;
@@ -110,12 +116,12 @@ impl Wire {
     }
 
     /// Returns once the other side has closed or reset.
-    pub(super) async fn closed(&mut self) {
+    pub(crate) async fn closed(&mut self) {
         while self.fill().await {}
     }
 
     /// Reads to the end and tells whether that was a reset.
-    pub(super) async fn was_reset(&mut self) -> bool {
+    pub(crate) async fn was_reset(&mut self) -> bool {
         let mut buffer = [0; 16 << 10];
         loop {
             match self.stream.read(&mut buffer).await {
@@ -127,7 +133,7 @@ impl Wire {
     }
 
     /// Everything until the other side closes.
-    pub(super) async fn rest(mut self) -> Vec<u8> {
+    pub(crate) async fn rest(mut self) -> Vec<u8> {
         while self.fill().await {}
         self.ahead
     }

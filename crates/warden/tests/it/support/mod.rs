@@ -10,6 +10,7 @@ use std::{future::Future, time::Duration};
 
 pub(crate) use client::{Client, Ended, Reply, get, post};
 pub(crate) use engine::{Conn, Engine, json_reply};
+pub(crate) use http::Wire;
 pub(crate) use steps::Steps;
 pub(crate) use warden::{Setup, Warden};
 
