@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -120,6 +121,9 @@ class Package:
             environment = run(self.binary, "claude", "demo", "--url", demo.url)
             for setting in ("ATTRIBUTION_HEADER=0", "GATEWAY_HINT_HEADERS=1"):
                 self.assertIn(f"export CLAUDE_CODE_{setting}", environment)
+            demo.process.send_signal(signal.SIGHUP)
+            self.assertRegex(demo.heard(), r"^RELOADING=1\nMONOTONIC_USEC=\d+$")
+            self.assertEqual(demo.heard(), "READY=1")
             demo.process.terminate()
             self.assertEqual(demo.heard(), "STOPPING=1")
             self.assertEqual(demo.process.wait(60), 0, demo.log.read_text())
