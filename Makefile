@@ -81,8 +81,9 @@ e2e-claude: debug-build ## Claude Code in a namespace of its own; affinity on be
 	scripts/e2e-claude
 
 .PHONY: e2e-vllm
-e2e-vllm: debug-build ## A real vLLM (CPU build, 3 GB fetched once, 6 GB in .cache) behind lm-warden
+e2e-vllm: debug-build ## A real vLLM (CPU build, 3 GB fetched once, 6 GB in .cache), then Claude Code before it
 	scripts/e2e-vllm
+	scripts/e2e-claude --vllm
 
 .PHONY: e2e-vllm-ci
 e2e-vllm-ci: debug-build ## The part of it that CI runs: a quarter of an hour on two cores
