@@ -10,7 +10,7 @@
     reason = "only what is inlined into a dispatched function gets its vector instructions"
 )]
 
-use fearless_simd::{Simd, prelude::*, u8x64};
+use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x16, u8x64};
 
 /// How many bytes a block has.
 pub(super) const BYTES: usize = 64;
@@ -95,26 +95,21 @@ impl<S: Simd> Least<S> {
 /// Length of a string, up to its closing quote, that ends in these bytes and has neither an escape
 /// nor a control byte.
 ///
-/// Keys and short words are too many to dispatch each of them: they are taken with ordinary
-/// arithmetic. A subtraction borrows out of every byte that is less than what is taken from it, and
-/// then perhaps out of those behind it; so only the first byte found is sure, and no more is asked.
+/// Keys and short words are too many to dispatch each of them, so this takes the vectors that every
+/// processor of the target has; which those are is known when it is compiled.
 #[inline]
 pub(super) fn short_string(bytes: &[u8; SHORT_BYTES]) -> Option<usize> {
-    const EACH: u128 = u128::MAX / 0xFF;
-    const HIGH: u128 = EACH << 7;
-    let bytes = u128::from_le_bytes(*bytes);
-    let below =
-        |value: u128, bound: u8| value.wrapping_sub(EACH * u128::from(bound)) & !value & HIGH;
-    let find = |byte| below(bytes ^ (EACH * u128::from(byte)), 1);
-    let quotes = find(b'"');
-    let other = find(b'\\') | below(bytes, 0x20);
+    let (quotes, other) = dispatch!(Level::baseline(), simd => {
+        let bytes = u8x16::simd_from(simd, *bytes);
+        let other = bytes.simd_eq(b'\\') | bytes.simd_le(0x1F);
+        (bytes.simd_eq(b'"').to_bitmask(), other.to_bitmask())
+    });
     let length = quotes.trailing_zeros();
-    (length < other.trailing_zeros()).then_some(length as usize / 8)
+    (length < other.trailing_zeros()).then_some(length as usize)
 }
 
 #[cfg(test)]
 mod tests {
-    use fearless_simd::{Level, dispatch};
     use proptest::prelude::*;
 
     use super::*;
