@@ -101,14 +101,16 @@ class Attached(Service):
             with self.subTest(api=api.path):
                 # vLLM's own balancer places /v1/responses, so both ranks are warmed.
                 text = words(200, api.path)
+                session = {"x-claude-code-session-id": f"usage of {api.path}"}
                 for _ in range(2 * RANKS):
-                    client.post(self.warden.url, api.path, api.body(text, 4))
-                whole = client.post(self.warden.url, api.path, api.body(text, 4))
+                    client.post(self.warden.url, api.path, api.body(text, 4), session)
+                whole = client.post(self.warden.url, api.path, api.body(text, 4), session)
                 self.check_usage(api.usage(whole.body), whole.headers)
                 more = {}
                 if api in (CHAT, COMPLETIONS):
                     more = {"stream_options": {"include_usage": True}}
-                stream = client.stream(self.warden.url, api.path, api.body(text, 4, **more))
+                body = api.body(text, 4, **more)
+                stream = client.stream(self.warden.url, api.path, body, session)
                 usages = [u for u in map(api.usage, stream.events()) if u]
                 self.check_usage(usages[-1], stream.headers)
 

@@ -219,7 +219,9 @@ class Ranks(Supervised):
         self.assertEqual(len(cores), RANKS, [p.title for p in self.processes(record)])
         cores[0].kill()
         reader.join(60)
-        self.assertTrue(broken, f"the stream ended as if complete: {seen[-2:]}")
+        # Which of the two depends on what vLLM's API server notices first.
+        told = seen[-1]["type"] == "error"
+        self.assertTrue(broken or told, f"the stream ended as if complete: {seen[-2:]}")
         self.assertFalse([e for e in seen if e["type"] == "message_stop"])
         self.eventually(self.state, lambda state: state[0] == "loading")
         reply = client.post(self.warden.url, CHAT.path, CHAT.body("Hello", 4))
