@@ -30,7 +30,7 @@ pub use leases::{
 };
 pub use models::{
     AutoWord, Engine, EngineCounters, EngineKind, Model, ModelState, Models, PatchRouting, Replica,
-    ReplicaState, Routing, SetThreshold, SpillThreshold, ThresholdSource,
+    ReplicaState, Routing, SetThreshold, SpillThreshold, ThresholdSource, WorkingSet,
 };
 pub use openapi::openapi_json;
 pub use requests::{Cold, ColdCause, Request, RequestEnd, Requests, Route, Score};

@@ -57,6 +57,9 @@ pub struct Engine {
     pub model: Option<String>,
     /// Its version; null until it has told.
     pub version: Option<String>,
+    /// When its process started, in epoch seconds, the youngest's where there are several; null
+    /// where it does not tell.
+    pub started: Option<f64>,
     /// Longest prompt and reply together, in tokens; null until it has told.
     pub max_model_len: Option<u64>,
     /// Its limit of concurrent sequences per replica.
@@ -94,8 +97,27 @@ pub struct Routing {
     pub balanced: u64,
     /// Since when the counters run, in epoch seconds.
     pub counters_since: f64,
+    /// What the active conversations need of the cache.
+    pub working_set: WorkingSet,
     /// By replica number.
     pub replicas: Vec<Replica>,
+}
+
+/// Active conversations times their contexts, held against the cache of all replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WorkingSet {
+    /// Active conversations.
+    pub conversations: u32,
+    /// Their own tokens, and the prefixes they share on each replica, each counted once.
+    pub tokens: u64,
+    /// Tokens that the caches hold; null unless all replicas have told.
+    pub kv_tokens: Option<u64>,
+    /// `tokens` over `kv_tokens`; null where that is unknown.
+    pub fill: Option<f64>,
+    /// How many conversations of their mean size the caches hold; null where that is unknown.
+    pub conversations_fit: Option<u64>,
+    /// Whether the caches cannot hold them all: turns are read again.
+    pub is_over: bool,
 }
 
 /// Requests in flight on a replica above which its conversations spill.

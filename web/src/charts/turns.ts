@@ -1,5 +1,5 @@
-// A conversation's turns: the prompt of each, and how much of it came from the cache. The cached
-// part lies over the whole prompt, so that nothing needs to be subtracted.
+// A conversation's turns: of each prompt what came from the cache and what was computed; cold turns
+// are marked.
 
 import type { Request } from '../api/types';
 import { count, dash, duration, moment } from '../lib/format';
@@ -10,25 +10,29 @@ import { tip } from './tooltip';
 export function turnsChart(requests: Request[]): Chart {
   const turns = requests.filter((request) => request.prompt_tokens != null).toReversed();
   const end = turns.at(-1)?.t ?? 0;
-  const labels = turns.map((request) => (request.turn ? String(request.turn) : 'side'));
+  const labels = turns.map((request) =>
+    request.side || !request.turn ? 'side' : String(request.turn),
+  );
 
   const say = (index: number) => {
     const request = turns[index];
     if (!request) return document.createElement('div');
     return tip(
-      `${request.turn ? `Turn ${request.turn}` : 'Side request'}, ${moment(request.t, end)}`,
+      `${request.side || !request.turn ? 'Side request' : `Turn ${request.turn}`}, ${moment(request.t, end)}`,
       [
-        { label: 'Prompt', colour: 'computed', value: `${count(request.prompt_tokens)} tokens` },
+        { label: 'Prompt', value: `${count(request.prompt_tokens)} tokens` },
+        { label: 'Cached', colour: 'cached', value: `${count(request.cached_tokens)} tokens` },
         {
-          label: 'of it cached',
-          colour: 'cached',
-          value: `${count(request.cached_tokens)} tokens`,
+          label: 'Computed',
+          colour: 'computed',
+          value: `${count(request.computed_tokens)} tokens`,
         },
+        { label: 'Silent before', value: duration(request.gap_ms) },
         { label: 'Replica', value: count(request.replica) },
         { label: 'Route', value: request.route ?? dash },
         { label: 'First byte', value: duration(request.ttfb_ms) },
       ],
-      request.reason ?? undefined,
+      request.cold ? `Cold: ${request.cold.sentence}` : (request.reason ?? undefined),
     );
   };
 
@@ -41,19 +45,23 @@ export function turnsChart(requests: Request[]): Chart {
       yAxis: valueAxis(p, 0, 3),
       series: [
         {
-          id: 'prompt',
-          type: 'bar',
-          barGap: '-100%',
-          barMaxWidth: 24,
-          itemStyle: { color: p.computed, decal: stripes(p.surface) },
-          data: turns.map((request) => request.prompt_tokens),
-        },
-        {
           id: 'cached',
           type: 'bar',
+          stack: 'prompt',
           barMaxWidth: 24,
           itemStyle: { color: p.cached },
           data: turns.map((request) => request.cached_tokens ?? null),
+        },
+        {
+          id: 'computed',
+          type: 'bar',
+          stack: 'prompt',
+          barMaxWidth: 24,
+          itemStyle: { color: p.computed, decal: stripes(p.surface) },
+          data: turns.map((request) => ({
+            value: request.computed_tokens ?? null,
+            label: { show: request.cold != null, position: 'top', formatter: '▼', color: p.text },
+          })),
         },
       ],
     }),

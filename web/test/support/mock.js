@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { quietStats, stats } from './scenes.js';
+import { cards, quietStats, stats } from './scenes.js';
 
 /** @typedef {import('./scenes.js').Scene} Scene */
 /** @typedef {import('node:http').ServerResponse} Response */
@@ -164,6 +164,10 @@ export class MockWarden {
       const [range_s, step_s] = ['range', 'step'].map((key) => seconds(url.searchParams.get(key)));
       const full = stats(11, range_s ?? 3600, step_s ?? 60, only);
       return ok(this.scene.requests.length > 0 ? full : quietStats(full));
+    }
+    if (what === 'gpus') {
+      const none = { gpus: [], driver: null, unavailable: 'NVML is not installed here.' };
+      return ok(this.scene.models[0]?.name === 'demo' ? none : cards());
     }
     if (what === 'requests') {
       const session = url.searchParams.get('session');

@@ -61,6 +61,7 @@ export function model(name, replicas, routing = {}) {
       kind: 'simulated',
       model: 'Qwen/Qwen3-4B-Instruct-2507',
       version: '0.26.0',
+      started: now() - 7_260,
       max_model_len: 262_144,
       max_num_seqs: 32,
       responses_steerable: false,
@@ -73,9 +74,29 @@ export function model(name, replicas, routing = {}) {
       in_flight: 0,
       balanced: 0,
       counters_since: now() - 95,
+      working_set: workingSet(replicas),
       replicas,
       ...routing,
     },
+  };
+}
+
+/** @param {Replica[]} replicas @returns {Routing['working_set']} */
+export function workingSet(replicas) {
+  const sum = (/** @type {(one: Replica) => number} */ of) =>
+    replicas.reduce((all, one) => all + of(one), 0);
+  const conversations = sum((one) => one.conversations);
+  const tokens = sum((one) => one.committed_tokens);
+  const known = replicas.every((one) => one.kv_tokens != null);
+  const kv_tokens = known ? sum((one) => one.kv_tokens ?? 0) : null;
+  return {
+    conversations,
+    tokens,
+    kv_tokens,
+    fill: kv_tokens ? tokens / kv_tokens : null,
+    conversations_fit:
+      kv_tokens && conversations ? Math.floor(kv_tokens / (tokens / conversations)) : null,
+    is_over: kv_tokens != null && tokens > kv_tokens,
   };
 }
 
@@ -163,6 +184,37 @@ export function full(count) {
   };
 }
 
+/** @returns {Schemas['Alarm']} */
+export function billingAlarm() {
+  const setting = 'CLAUDE_CODE_ATTRIBUTION_HEADER=0';
+  return {
+    kind: 'billing_block',
+    conversations: 1,
+    message:
+      "The client's billing block changed 11 times in 12 turns. An engine that does not leave that " +
+      `block out reads everything behind the tools again each time. Set ${setting}.`,
+    setting,
+  };
+}
+
+/** @returns {Schemas['Gpus']} */
+export function cards() {
+  return {
+    driver: '580.82.07',
+    unavailable: null,
+    gpus: [0, 1, 2, 3].map((gpu) => ({
+      gpu,
+      name: 'NVIDIA RTX A4000',
+      memory_bytes: 16 * 2 ** 30,
+      memory_used_bytes: 14.2 * 2 ** 30,
+      utilisation: 0.62 + gpu / 20,
+      temperature_c: 61 + gpu,
+      power_w: 118 + 3 * gpu,
+      replicas: [{ model: 'qwen3-4b-dp4', replica: gpu }],
+    })),
+  };
+}
+
 /** @returns {Scene} */
 export function none() {
   return { models: [], requests: [], conversations: [] };
@@ -236,6 +288,8 @@ export function requests(seed, count, name, replicas = 4) {
     }[route];
     const prompt = 16_000 + Math.floor(next() * 90_000);
     const flying = i < 3;
+    const cached = Math.floor(prompt * (route === 'sticky' ? 0.96 : 0.2));
+    const cold = !flying && (route === 'spilled' || route === 'moved' || i === 9);
     list.push({
       id: `req-${seed}-${count - i}`,
       t: now() - 1.4 - i * 2.7,
@@ -257,17 +311,40 @@ export function requests(seed, count, name, replicas = 4) {
       })),
       replica: at,
       turn: route === 'new' ? 1 : turn,
+      side: false,
+      gap_ms: flying || route === 'new' ? null : 1_200 + next() * 60_000,
+      cold: cold ? coldAs(route, at, prompt - cached) : null,
       queue_ms: 0.2,
       ttfb_ms: i < 1 ? null : 90 + next() * 1_400,
       total_ms: flying ? null : 2_000 + next() * 9_000,
       prompt_tokens: flying ? null : prompt,
-      cached_tokens: flying ? null : Math.floor(prompt * (route === 'sticky' ? 0.96 : 0.2)),
+      cached_tokens: flying ? null : cached,
+      computed_tokens: flying ? null : prompt - cached,
       completion_tokens: flying ? null : 40 + Math.floor(next() * 900),
       status: flying ? null : i === 7 ? 499 : 200,
       end: flying ? null : i === 7 ? 'client_gone' : i === 11 ? 'cut' : 'complete',
     });
   }
   return list;
+}
+
+/**
+ * @param {Schemas['Route']} route @param {number} replica @param {number} tokens
+ * @returns {NonNullable<Request['cold']>}
+ */
+function coldAs(route, replica, tokens) {
+  const again = `${tokens.toLocaleString('en')} tokens read again`;
+  const told = { tokens_read_again: tokens, measured: true };
+  if (route === 'spilled' || route === 'moved') {
+    return {
+      ...told,
+      why: route,
+      part: null,
+      sentence: `${route} to replica ${replica}: ${again}`,
+    };
+  }
+  const part = 'system block 1';
+  return { ...told, why: 'prefix_changed', part, sentence: `${part} changed: ${again}` };
 }
 
 /**
@@ -354,6 +431,7 @@ export function conversations(seed, count, name, replicas = 4) {
       own_tokens: context - 15_500,
       last_route: next() < 0.93 ? 'sticky' : 'spilled',
       last_active: now() - i * 3.1,
+      alarm: i === 2 ? billingAlarm() : null,
     };
     return conversation;
   });

@@ -100,7 +100,28 @@ fn panel(model: &api::Model, colour: bool) -> String {
         &routing.replicas.iter().map(row).collect::<Vec<_>>(),
         &mut text,
     );
+    text.push_str(&working_set(&routing.working_set));
+    if let Some(alarm) = &model.alarm {
+        text.push_str(&format!("{}\n", paint(&alarm.message, YELLOW, colour)));
+    }
     text
+}
+
+/// What the active conversations need of the caches, and how many would fit.
+fn working_set(set: &api::WorkingSet) -> String {
+    format!(
+        "Working set: {} conversations, {} of {} KV tokens ({}); {} such conversations fit{}\n",
+        set.conversations,
+        set.tokens,
+        known(set.kv_tokens),
+        percent(set.fill.map(|fill| fill * 100.0)),
+        known(set.conversations_fit),
+        if set.is_over {
+            ": past it, turns are read again"
+        } else {
+            ""
+        },
+    )
 }
 
 const HEADINGS: [&str; 14] = [

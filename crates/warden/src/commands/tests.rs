@@ -32,6 +32,7 @@ fn models() -> api::Models {
                 kind: api::EngineKind::Simulated,
                 model: None,
                 version: None,
+                started: None,
                 max_model_len: None,
                 max_num_seqs: 32,
                 responses_steerable: false,
@@ -48,6 +49,14 @@ fn models() -> api::Models {
                 in_flight: 6,
                 balanced: 0,
                 counters_since: 0.0,
+                working_set: api::WorkingSet {
+                    conversations: 3,
+                    tokens: 30_000,
+                    kv_tokens: Some(20_000),
+                    fill: Some(1.5),
+                    conversations_fit: Some(2),
+                    is_over: true,
+                },
                 replicas: vec![
                     replica(0, api::ReplicaState::Up),
                     replica(1, api::ReplicaState::Down),
@@ -65,6 +74,7 @@ fn the_panel_shows_what_is_unknown_as_a_dash_and_what_is_old_as_old() {
     replica           state  in flight  new  sticky  spilled in  moved in  pinned  running  waiting  KV used  hit rate  conv.  own/KV tokens
           0              up          3    2      14           1         0       0        3        –   50.0 %         –      2    12000/40000
           1  down (9 s old)          3    2      14           1         0       0        3        –   50.0 %         –      2    12000/40000
+    Working set: 3 conversations, 30000 of 20000 KV tokens (150.0 %); 2 such conversations fit: past it, turns are read again
     ");
 }
 

@@ -56,6 +56,11 @@ impl Mark {
 }
 
 impl Figures {
+    /// When the engine's process started, in epoch seconds, where it tells.
+    pub fn started_s(&self) -> Option<f64> {
+        self.mark.started_s
+    }
+
     /// Takes note of a scrape of a process that started at `started_s`. True where this is another
     /// process than before.
     pub(super) fn scraped(

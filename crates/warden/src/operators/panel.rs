@@ -35,6 +35,7 @@ pub(super) fn model(model: &Model, telemetry: &Telemetry, now: Time) -> api::Mod
             kind: model.kind,
             model: (!engine_model.is_empty()).then_some(engine_model),
             version: read(&model.engine_version),
+            started: started(model),
             max_model_len: read(&model.max_model_len),
             max_num_seqs,
             responses_steerable: model.responses_steerable.load(Ordering::Relaxed),
@@ -69,7 +70,36 @@ pub(super) fn routing(model: &Model, telemetry: &Telemetry, now: Time) -> api::R
         in_flight: snapshot.in_flight,
         balanced: counters.balanced(),
         counters_since: epoch_s(telemetry.started()),
+        working_set: working_set(&snapshot.replicas),
         replicas,
+    }
+}
+
+/// The youngest process's start: before it nothing is in that one's cache.
+fn started(model: &Model) -> Option<f64> {
+    let figures = model.figures();
+    let starts = figures.iter().filter_map(Figures::started_s);
+    starts.reduce(f64::max)
+}
+
+fn working_set(replicas: &[ReplicaView]) -> api::WorkingSet {
+    let conversations: u32 = replicas.iter().map(|replica| replica.conversations).sum();
+    let tokens: u64 = replicas
+        .iter()
+        .map(|replica| replica.committed_tokens)
+        .sum();
+    let kv_tokens: Option<u64> = replicas.iter().map(|replica| replica.kv_tokens).sum();
+    let kv_tokens = kv_tokens.filter(|tokens| *tokens > 0);
+    let mean_tokens = tokens.checked_div(u64::from(conversations));
+    api::WorkingSet {
+        conversations,
+        tokens,
+        kv_tokens,
+        fill: kv_tokens.map(|kv_tokens| tokens as f64 / kv_tokens as f64),
+        conversations_fit: kv_tokens
+            .zip(mean_tokens)
+            .and_then(|(kv_tokens, mean)| kv_tokens.checked_div(mean)),
+        is_over: kv_tokens.is_some_and(|kv_tokens| tokens > kv_tokens),
     }
 }
 
