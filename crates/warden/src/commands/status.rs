@@ -102,7 +102,8 @@ fn panel(model: &api::Model, colour: bool) -> String {
     );
     text.push_str(&working_set(&routing.working_set));
     if let Some(alarm) = &model.alarm {
-        text.push_str(&format!("{}\n", paint(&alarm.message, YELLOW, colour)));
+        text.push_str(&paint(&alarm.message, YELLOW, colour));
+        text.push('\n');
     }
     text
 }

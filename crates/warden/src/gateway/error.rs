@@ -144,7 +144,7 @@ impl GatewayError {
         match self {
             Self::ClientGone => StatusCode::from_u16(CLIENT_GONE_STATUS).expect("in range"),
             Self::Denied(denied) => denied.status(),
-            Self::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Limited(_) | Self::QueueTooLong(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Body(_) | Self::BodyBroken | Self::BodyCompressed | Self::Pin(_) => {
                 StatusCode::BAD_REQUEST
             }
@@ -152,7 +152,6 @@ impl GatewayError {
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::QueueTooLong(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::BufferFull | Self::Scarcity(_) | Self::Unavailable { .. } => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
@@ -179,7 +178,7 @@ impl GatewayError {
                 ErrorKind::Authentication
             }
             Self::Denied(_) => ErrorKind::Permission,
-            Self::Limited(_) => ErrorKind::RateLimit,
+            Self::Limited(_) | Self::QueueTooLong(_) => ErrorKind::RateLimit,
             Self::ClientGone
             | Self::Body(_)
             | Self::BodyBroken
@@ -188,7 +187,6 @@ impl GatewayError {
             Self::UnknownPath { .. } | Self::UnknownModel { .. } => ErrorKind::NotFound,
             Self::Method { .. } => ErrorKind::MethodNotAllowed,
             Self::BodyTooLarge { .. } => ErrorKind::TooLarge,
-            Self::QueueTooLong(_) => ErrorKind::RateLimit,
             Self::BodyTimeout | Self::Stalled { .. } => ErrorKind::Timeout,
             Self::BufferFull | Self::Scarcity(_) | Self::Unavailable { .. } => {
                 ErrorKind::Overloaded
