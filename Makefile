@@ -113,6 +113,11 @@ bench-sim: system ## How much faster than real time the simulator runs the publi
 bench-proxy: build ## lm-warden beside nginx, haproxy and no proxy: CPU, added TTFB, memory
 	scripts/bench-proxy $(ARGS)
 
+.PHONY: pictures
+pictures: web ## Every page in every state (artifacts/pages), and those that docs/pages.md shows
+	@scripts/ensure chromium=chromium
+	cd web && npm run --silent pictures && node test/pictures.js --docs
+
 .PHONY: report-picture
 report-picture: build ## README's picture of a report: the simulator beside the published numbers
 	@scripts/ensure chromium=chromium
