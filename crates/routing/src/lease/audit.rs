@@ -28,6 +28,8 @@ impl Leases {
             .map(|id| u64::from(self.members[*id].unleased))
             .sum();
         assert_eq!(self.unleased, unleased);
+        let capacity: u64 = self.shares.iter().filter_map(|share| share.capacity).sum();
+        assert_eq!(self.capacity, capacity);
         self.queue.audit();
     }
 }

@@ -38,8 +38,11 @@ impl Leases {
             return;
         }
         self.uncharge(now, ended.flight);
-        self.look(replicas);
-        let (Some(conversation), Some(replica)) = (ended.conversation, ended.flight.replica) else {
+        let Some(replica) = ended.flight.replica else {
+            return;
+        };
+        self.look_at(usize::from(replica.0), replicas);
+        let Some(conversation) = ended.conversation else {
             return;
         };
         if let Some(usage) = ended.usage.filter(|_| ended.flight.is_turn) {

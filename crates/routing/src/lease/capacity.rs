@@ -1,0 +1,104 @@
+//! What may be leased of each replica, what is wanted of all of them, and what a replica's change means
+//! for the leases there.
+
+use std::time::Duration;
+
+use crate::replica::Replicas;
+use crate::{ReplicaIndex, Time};
+
+use super::share::Share;
+use super::{Cause, Leases, Waiting};
+
+impl Leases {
+    /// F of a request: what it adds to the shared prefix, its answer included, and the growth of
+    /// the further turns that the rule counts.
+    pub(crate) fn footprint(&mut self, own_tokens: u32) -> u32 {
+        let further = self.settings.rule.footprint_turns.saturating_sub(1);
+        let footprint = own_tokens
+            .saturating_add(self.costs.output_tokens())
+            .saturating_add(further.saturating_mul(self.costs.growth_tokens()));
+        self.costs.learn_size(footprint);
+        footprint
+    }
+
+    /// Looks at the replicas again: what may be leased of each.
+    pub(crate) fn look(&mut self, replicas: &Replicas) {
+        for replica in 0..self.shares.len() {
+            self.look_at(replica, replicas);
+        }
+    }
+
+    /// The same for one replica: a turn that ends changes only its own, so that where nothing is
+    /// contended it costs the same however many there are.
+    pub(crate) fn look_at(&mut self, replica: usize, replicas: &Replicas) {
+        let count = self.shares.len();
+        let share = &mut self.shares[replica];
+        let before = share.capacity;
+        share.capacity = replicas.kv_tokens(replica).map(|kv_tokens| {
+            let own = kv_tokens.saturating_sub(replicas.shared_tokens(replica));
+            let believed = (own as f64 * share.theta) as u64;
+            believed - self.reserve.tokens(believed, count)
+        });
+        self.capacity = self.capacity - before.unwrap_or(0) + share.capacity.unwrap_or(0);
+    }
+
+    /// `g*`: the longest gap through which holding a lease on this replica is worth it. What a gap
+    /// costs before any prefill was timed is bounded by a whole turn.
+    pub(super) fn worth(&self, replica: usize) -> Duration {
+        let worth = self
+            .costs
+            .prefill(self.shares[replica].capacity.unwrap_or(0));
+        if worth.is_zero() {
+            return self.costs.turn();
+        }
+        worth
+    }
+
+    /// Footprints of all that run, hold or wait, in capacities.
+    pub(super) fn load(&self) -> f64 {
+        let used: u64 = self.shares.iter().map(Share::used).sum();
+        let wanted = used + self.unleased + self.queue.footprints();
+        wanted as f64 / self.capacity.max(1) as f64
+    }
+
+    /// Replicas may have changed: leases on those that are out or drained are void, and there may be
+    /// room. Returns what waited for a replica that is out now, and for no other.
+    pub(crate) fn replicas_changed(&mut self, now: Time, replicas: &Replicas) -> Vec<Waiting> {
+        self.settled = false;
+        self.look(replicas);
+        let open = (0..self.open.len()).map(|index| replicas.is_open(ReplicaIndex(index as u16)));
+        let open: Vec<bool> = open.collect();
+        if open == self.open {
+            return Vec::new();
+        }
+        self.open = open;
+        self.void_where(now, |replica| !replicas.is_open(replica));
+        self.queue.take_if(|waiting| {
+            waiting
+                .only
+                .is_some_and(|replica| !replicas.is_open(replica))
+        })
+    }
+
+    /// The replica's engine is another process: its cache is empty, and nobody missed anything.
+    pub(crate) fn engine_restarted(&mut self, now: Time, replica: ReplicaIndex) {
+        let Some(share) = self.shares.get_mut(usize::from(replica.0)) else {
+            return;
+        };
+        share.epoch = share.epoch.wrapping_add(1);
+        share.shadow.clear(&mut self.members, replica);
+        self.void_where(now, |of| of == replica);
+    }
+
+    /// The leases on these replicas are void.
+    pub(super) fn void_where(&mut self, now: Time, is_meant: impl Fn(ReplicaIndex) -> bool) {
+        for id in self.holders.clone() {
+            if self.members[id]
+                .lease
+                .is_some_and(|lease| is_meant(lease.replica))
+            {
+                self.end_lease(now, id, Cause::Void);
+            }
+        }
+    }
+}
