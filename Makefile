@@ -109,6 +109,10 @@ bench-scan: system ## Reading a request's body, and what the chain for "why cold
 bench-sim: system ## How much faster than real time the simulator runs the published workload
 	cargo bench --locked -p lm-warden-sim
 
+.PHONY: bench-leases
+bench-leases: build ## Balanced, affinity and leases in real time on simulated replicas that are too small (11 minutes)
+	scripts/bench-leases $(ARGS)
+
 .PHONY: bench-proxy
 bench-proxy: build ## lm-warden beside nginx, haproxy and no proxy: CPU, added TTFB, memory
 	scripts/bench-proxy $(ARGS)

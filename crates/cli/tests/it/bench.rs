@@ -129,6 +129,49 @@ fn what_is_measured_is_what_is_simulated() {
     );
 }
 
+/// `make bench-leases`, small: more conversations than the cache holds, in three arms. How fast each arm
+/// is, is no matter here, but nothing may be lost, doubled or cut, whoever waits.
+#[test]
+fn an_overload_is_served_whole_in_three_arms() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = config(16.0).replace("data_parallel_size = 4", "data_parallel_size = 1");
+    let warden = Warden::with(directory.path(), &config).ready();
+    let leases = || warden.url.get("/api/v1/models")["models"][0]["routing"]["leases"].clone();
+    let json = directory.path().join("b.json");
+    let output = bench(&[
+        "ab",
+        "--url",
+        &warden.url.0,
+        "--model=demo",
+        "--order=off,on,leases",
+        "--sessions=12",
+        "--stage=3s",
+        "--no-simulation",
+        "--json",
+        json.to_str().unwrap(),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let results = results(&json);
+    for policy in ["balanced", "affinity", "leases"] {
+        let count = |name| figure(&results, policy, name).unwrap();
+        assert!(count("requests_client") >= 12.0, "{policy}: {results}");
+        assert!((count("requests_client") - count("requests_warden")).abs() < 0.5);
+        assert!(
+            count("failed") + count("censored") < 0.5,
+            "{policy}: {results}"
+        );
+    }
+    // Put back as it was, and nobody is left waiting.
+    let leases = leases();
+    assert_eq!(
+        (&leases["mode"], &leases["waiting"]),
+        (&"auto".into(), &0.into())
+    );
+    // The engine has told its cache's size and what it read from it, so thrashing would be noticed.
+    let state = leases["state"].as_str().unwrap();
+    assert!(["sticky", "contended"].contains(&state), "{leases}");
+}
+
 #[test]
 fn the_routing_is_put_back_after_ctrl_c_and_nothing_is_written() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 //! The promises of leases, one test per rule.
 
+mod around;
 mod contention;
 mod failure;
 mod fuzz;

@@ -88,6 +88,18 @@ async fn a_short_wait_shows_in_the_headers_only() {
 }
 
 #[tokio::test]
+async fn who_takes_no_slot_does_not_wait() {
+    let (hall, holders) = Hall::full(1, 0.0).await;
+    let mut count = hall.ask("other", "/v1/messages/count_tokens", false).await;
+    hall.served(3).await;
+    assert_eq!(hall.leases().waiting, 0);
+    drop(holders);
+    hall.tell(2);
+    assert_eq!(count.reply().await.status, 200);
+    hall.settled().await;
+}
+
+#[tokio::test]
 async fn a_plain_request_hears_nothing_until_its_reply() {
     let (hall, _holders) = Hall::full(1, 0.0).await;
     let mut client = hall.wait("other", MESSAGES, false).await;
