@@ -38,7 +38,8 @@ const AFTER_HELP: &str = "\
 Exit codes: 0 done; 1 failed; 2 wrong usage or configuration; 3 the warden cannot be reached; \
 4 degraded (status, doctor).
 
-LM_WARDEN_KEY holds the key for a warden that requires one; LM_WARDEN_LOG sets what is logged to stderr (error, warn, info, debug; default info). NO_COLOR \
+LM_WARDEN_KEY holds the key for a warden that requires one, LM_WARDEN_CA a PEM file with the issuer \
+of its certificate; LM_WARDEN_LOG sets what is logged to stderr (error, warn, info, debug; default info). NO_COLOR \
 turns colour off.";
 
 fn main() -> ExitCode {

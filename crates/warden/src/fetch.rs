@@ -2,14 +2,20 @@
 //! running warden. Bounded in time and in what it reads; the gateway's way to the engine is
 //! `upstream`.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
+};
+use tokio_rustls::rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, pem::PemObject as _},
 };
 
 use crate::upstream::is_ours;
@@ -20,7 +26,7 @@ const POOL_IDLE: Duration = Duration::from_secs(3);
 /// The client.
 #[derive(Debug, Clone)]
 pub struct Fetch {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     timeout: Duration,
     body_bytes_max: usize,
     authorization: Option<HeaderValue>,
@@ -74,8 +80,19 @@ pub enum FetchError {
 }
 
 impl Fetch {
-    /// A client that waits and reads at most so much, with this key as bearer token.
+    /// A client that waits and reads at most so much, with this key as bearer token. It trusts no
+    /// certificate, so it reaches `http` alone.
     pub fn new(timeout: Duration, body_bytes_max: usize, key: Option<&str>) -> Self {
+        Self::trusting(RootCertStore::empty(), timeout, body_bytes_max, key)
+    }
+
+    /// One that reaches `https` as well, where the certificate's issuer is among these.
+    pub fn trusting(
+        roots: RootCertStore,
+        timeout: Duration,
+        body_bytes_max: usize,
+        key: Option<&str>,
+    ) -> Self {
         let authorization = key.and_then(|key| {
             let mut value = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
             value.set_sensitive(true);
@@ -84,6 +101,17 @@ impl Fetch {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(timeout));
         connector.set_nodelay(true);
+        connector.enforce_http(false);
+        let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("the provider knows TLS 1.2 and 1.3")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
         Self {
             client: Client::builder(TokioExecutor::new())
                 .pool_idle_timeout(POOL_IDLE)
@@ -161,6 +189,22 @@ impl Fetch {
         }
         Ok(body)
     }
+}
+
+/// The issuers in a PEM file, or those that this system trusts.
+pub fn roots(file: Option<&Path>) -> Result<RootCertStore, String> {
+    let certs = match file {
+        Some(file) => CertificateDer::pem_file_iter(file)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|error| error.to_string())?,
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    let mut roots = RootCertStore::empty();
+    let (taken, _) = roots.add_parsable_certificates(certs);
+    if taken == 0 {
+        return Err("there is no certificate that could be used".to_owned());
+    }
+    Ok(roots)
 }
 
 /// The error at the bottom, which says what happened; those above it say only where.

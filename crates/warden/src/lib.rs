@@ -16,6 +16,7 @@ mod open_files;
 pub mod operators;
 pub mod persist;
 pub mod reload;
+mod seldom;
 pub mod serve;
 pub mod supervisor;
 pub mod telemetry;

@@ -56,7 +56,7 @@ impl Serve {
 
 fn exit(error: &ServeError) -> Exit {
     match error {
-        ServeError::NoKeys { .. } => Exit::Usage,
+        ServeError::NoKeys { .. } | ServeError::Tls(_) => Exit::Usage,
         _ => Exit::Failed,
     }
 }

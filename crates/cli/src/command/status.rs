@@ -1,5 +1,7 @@
 //! `lm-warden status`.
 
+use std::path::PathBuf;
+
 use warden::commands::{Client, ClientError, status};
 
 use crate::{
@@ -34,7 +36,8 @@ impl Target {
     /// A client of it, with the key from the environment: an argument would show in `ps`.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         let key = std::env::var("LM_WARDEN_KEY").ok();
-        Client::new(&self.url, key.as_deref()).map_err(failure)
+        let issuers = std::env::var_os("LM_WARDEN_CA").map(PathBuf::from);
+        Client::new(&self.url, key.as_deref(), issuers.as_deref()).map_err(failure)
     }
 }
 
@@ -62,7 +65,7 @@ impl Status {
 /// The exit code that goes with a client's error.
 pub(crate) fn failure(error: ClientError) -> Failure {
     let exit = match error {
-        ClientError::Url { .. } => Exit::Usage,
+        ClientError::Url { .. } | ClientError::Issuers { .. } => Exit::Usage,
         ClientError::Unreachable { .. } => Exit::Unreachable,
         _ => Exit::Failed,
     };

@@ -42,7 +42,7 @@ pub async fn environment(
 
 fn variables(client: &Client, model: &str) -> Vec<Variable> {
     let fixed = |name, value: &str| (name, value.to_owned());
-    vec![
+    let mut variables = vec![
         fixed("ANTHROPIC_BASE_URL", client.url()),
         // Claude Code starts only with a key, and a warden that requires none takes any.
         fixed("ANTHROPIC_AUTH_TOKEN", client.key().unwrap_or("none")),
@@ -57,7 +57,12 @@ fn variables(client: &Client, model: &str) -> Vec<Variable> {
         fixed("CLAUDE_CODE_GATEWAY_HINT_HEADERS", "1"),
         fixed("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
         fixed("DISABLE_TELEMETRY", "1"),
-    ]
+    ];
+    if let Some(issuers) = client.issuers() {
+        let path = std::path::absolute(issuers).unwrap_or_else(|_| issuers.to_owned());
+        variables.push(fixed("NODE_EXTRA_CA_CERTS", &path.to_string_lossy()));
+    }
+    variables
 }
 
 /// Lines for a shell to evaluate.

@@ -1,6 +1,9 @@
 //! A running warden, as a command sees it.
 
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -8,7 +11,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
     config::Secret,
-    fetch::{Fetch, FetchError},
+    fetch::{Fetch, FetchError, roots},
 };
 
 /// What the operators' API and the OpenAI shape of the clients' side have in common.
@@ -30,9 +33,10 @@ const BODY_BYTES_MAX: usize = 64 << 20;
 /// A client of the operators' API.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// `http://host:port`, without a trailing slash.
+    /// `http://host:port` or `https://host:port`, without a trailing slash.
     url: String,
     key: Option<Secret>,
+    issuers: Option<PathBuf>,
     fetch: Fetch,
 }
 
@@ -41,11 +45,19 @@ pub struct Client {
 pub enum ClientError {
     /// The URL itself.
     #[error(
-        "\"{url}\" is no URL of a warden: it must be like http://127.0.0.1:8484 (--url or LM_WARDEN_URL)"
+        "\"{url}\" is no URL of a warden: it must be like http://127.0.0.1:8484 or https://host:8484 (--url or LM_WARDEN_URL)"
     )]
     Url {
         /// What was given.
         url: String,
+    },
+    /// The issuers of certificates.
+    #[error(
+        "no issuer of certificates to trust: {reason}; LM_WARDEN_CA may name a PEM file with the one of the warden's certificate"
+    )]
+    Issuers {
+        /// Why there is none.
+        reason: String,
     },
     /// Nobody answers there.
     #[error(
@@ -83,23 +95,31 @@ pub enum ClientError {
 }
 
 impl Client {
-    /// A client of the warden at this URL, with this key.
-    pub fn new(url: &str, key: Option<&str>) -> Result<Self, ClientError> {
+    /// A client of the warden at this URL, with this key. Over TLS the certificate's issuer must be in
+    /// the file `issuers`, or else among those that this system trusts.
+    pub fn new(url: &str, key: Option<&str>, issuers: Option<&Path>) -> Result<Self, ClientError> {
         let bad = || ClientError::Url {
             url: url.to_owned(),
         };
         let trimmed = url.trim_end_matches('/');
         let uri: http::Uri = trimmed.parse().map_err(|_| bad())?;
-        let plain = uri.scheme_str() == Some("http")
+        let plain = matches!(uri.scheme_str(), Some("http" | "https"))
             && uri.authority().is_some()
             && matches!(uri.path(), "" | "/")
             && uri.query().is_none();
         if !plain {
             return Err(bad());
         }
+        let fetch = if uri.scheme_str() == Some("https") {
+            let roots = roots(issuers).map_err(|reason| ClientError::Issuers { reason })?;
+            Fetch::trusting(roots, TIMEOUT, BODY_BYTES_MAX, key)
+        } else {
+            Fetch::new(TIMEOUT, BODY_BYTES_MAX, key)
+        };
         Ok(Self {
             url: trimmed.to_owned(),
-            fetch: Fetch::new(TIMEOUT, BODY_BYTES_MAX, key),
+            fetch,
+            issuers: issuers.map(Path::to_owned),
             key: key.map(|key| Secret(key.to_owned())),
         })
     }
@@ -112,6 +132,11 @@ impl Client {
     /// The key it shows, if any.
     pub(super) fn key(&self) -> Option<&str> {
         self.key.as_ref().map(|Secret(key)| key.as_str())
+    }
+
+    /// The file of issuers that it trusts, if any.
+    pub(super) fn issuers(&self) -> Option<&Path> {
+        self.issuers.as_deref()
     }
 
     /// All models, as the API gives them.

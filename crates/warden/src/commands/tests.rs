@@ -107,18 +107,18 @@ fn a_url_that_cannot_be_a_wardens_is_refused() {
     for url in [
         "",
         "127.0.0.1:8484",
-        "https://a",
+        "https://",
         "http://a/x",
         "http://a?b",
         "ftp://a",
     ] {
         assert!(
-            matches!(Client::new(url, None), Err(ClientError::Url { .. })),
+            matches!(Client::new(url, None, None), Err(ClientError::Url { .. })),
             "{url}"
         );
     }
     assert_eq!(
-        Client::new("http://a:1/", None).unwrap().url(),
+        Client::new("http://a:1/", None, None).unwrap().url(),
         "http://a:1"
     );
 }

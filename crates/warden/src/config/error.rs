@@ -39,14 +39,6 @@ pub enum ConfigError {
         /// What to write.
         mend: String,
     },
-    /// Known, but not in this version.
-    #[error("{key} is not supported in this version: {mend}")]
-    Unsupported {
-        /// The key, with its tables.
-        key: String,
-        /// What to do.
-        mend: &'static str,
-    },
 }
 
 impl ConfigError {

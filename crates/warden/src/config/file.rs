@@ -37,6 +37,18 @@ pub(super) struct Server {
     /// Whether vLLM engines are stopped when the warden ends. Default false: they go on and are
     /// adopted by the next warden, with their cache.
     pub(super) stop_engines: Option<bool>,
+    /// TLS towards clients. The files are followed while the service runs. Default: none.
+    pub(super) tls: Option<Tls>,
+}
+
+/// TLS towards clients.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tls {
+    /// PEM file with the certificate, followed by those of its issuers.
+    pub(super) cert: PathBuf,
+    /// PEM file with its private key, without a passphrase.
+    pub(super) key: PathBuf,
 }
 
 /// Who may use the warden.

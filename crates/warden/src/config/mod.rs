@@ -10,7 +10,6 @@ mod model;
 mod resolve;
 #[cfg(test)]
 mod tests;
-mod unsupported;
 mod vllm;
 
 use std::{
@@ -50,6 +49,18 @@ pub struct Server {
     pub buffered_bytes_max: usize,
     /// Whether vLLM engines end with the warden.
     pub stop_engines: bool,
+    /// Certificate and key, where clients come over TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsFiles>,
+}
+
+/// Where certificate and key are, as PEM.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TlsFiles {
+    /// The certificate, followed by those of its issuers.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 /// Who may use the warden.
@@ -101,7 +112,6 @@ impl Config {
 
     /// Reads a configuration from its text.
     pub fn parse(text: &str, overrides: &Overrides) -> Result<Self, ConfigError> {
-        unsupported::check(text)?;
         let file: file::Config = toml::from_str(text).map_err(|error| ConfigError::Syntax {
             message: error.to_string().trim_end().to_owned(),
         })?;

@@ -220,7 +220,7 @@ const CASES: &[(&str, &str, &[&str])] = &[
     (
         "[[models]]",
         "[server.tls]\ncert = \"a\"\n[[models]]",
-        &["server.tls", "not supported"],
+        &["missing field `key`"],
     ),
     (
         "[[models]]",
@@ -402,7 +402,7 @@ fn the_schema_names_every_key_of_the_file() {
             properties("Engine"),
             properties("Routing")
         ),
-        (5, 22, 6)
+        (6, 22, 6)
     );
     assert_eq!(schema["additionalProperties"], false);
 }

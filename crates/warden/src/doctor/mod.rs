@@ -4,6 +4,7 @@
 //! One file per subject, each a function from the configuration to findings.
 
 mod disk;
+mod door;
 mod engines;
 mod machine;
 mod ports;
@@ -71,6 +72,7 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     findings.extend(engines::findings(config));
     findings.extend(ports::findings(config));
     findings.extend(disk::findings(config));
+    findings.extend(door::findings(config));
     findings.push(machine::open_files());
     findings.push(machine::time());
     findings

@@ -14,6 +14,13 @@ pub struct Limits {
     pub header_bytes_max: usize,
     /// Open client connections; past it new ones wait in the kernel's backlog.
     pub connections_max: usize,
+    /// Open connections of one address; past it new ones are closed at once. On loopback all
+    /// clients may be behind one proxy or tunnel, so `serve` sets it to `connections_max` there.
+    pub connections_per_address_max: usize,
+    /// Requests at a time on one HTTP/2 connection; past it the client waits.
+    pub streams_per_connection_max: u32,
+    /// How long a TLS handshake may take, from the connection on.
+    pub handshake_timeout: Duration,
     /// How long a connection may take to bring the next request's headers. The clock starts when
     /// the last reply has ended, so this is also the idle time of a keep-alive connection.
     pub header_timeout: Duration,
@@ -42,6 +49,9 @@ impl Default for Limits {
             buffered_bytes_max: 1 << 30,
             header_bytes_max: 64 << 10,
             connections_max: 4096,
+            connections_per_address_max: 1024,
+            streams_per_connection_max: 128,
+            handshake_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(75),
             body_timeout: Duration::from_secs(30),
             body_progress_bytes: 16 << 10,

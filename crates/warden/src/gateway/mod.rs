@@ -3,7 +3,7 @@
 //! A request's body is read once, understood (`vllm`), routed (`routing`) and sent on byte for
 //! byte; the reply's bytes go back as they arrive. One file per step:
 //!
-//! `server` accepts connections · `endpoint` knows the paths · `inbound` reads a body within the
+//! `server` accepts connections, `crowd` so many per address, `tls` encrypted ones · `endpoint` knows the paths · `inbound` reads a body within the
 //! bounds of `limits` and `budget` · `call` understands it · `lobby` is where it waits for room, and
 //! `queued` the stream that begins meanwhile · `aim` turns a decision into an address · `forward`
 //! sends it, again where allowed · `feed` reads the reply along · `relay` passes it on ·
@@ -18,6 +18,7 @@ mod aim;
 mod body;
 mod budget;
 mod call;
+mod crowd;
 mod endpoint;
 mod error;
 mod fallback;
@@ -36,6 +37,7 @@ mod request_id;
 mod server;
 mod stall;
 mod stamp;
+mod tls;
 mod unwind;
 mod watchdog;
 
@@ -52,6 +54,7 @@ pub use body::{Body, BoxError, FallbackBody, ReplyError};
 pub use fallback::{Fallback, PeerAddress};
 pub use limits::Limits;
 pub use server::{DrainHandle, Drained, Peer, Server};
+pub use tls::{Tls, TlsError};
 
 use self::{
     activity::Activity,

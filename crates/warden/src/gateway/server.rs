@@ -11,16 +11,32 @@ use std::{
     time::Duration,
 };
 
-use http::Version;
-use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use http::{Request, Response, Version};
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::{Service, service_fn},
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::graceful::GracefulConnection,
+};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{Gateway, activity::Activity, stall::StallGuard};
+use super::{
+    Gateway,
+    activity::Activity,
+    body::Body,
+    crowd::{Crowd, Place},
+    limits::Limits,
+    stall::StallGuard,
+    tls::{Tls, speaks_http2},
+};
+use crate::seldom::Seldom;
 
 /// After this long without a file descriptor to spare it is tried again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -32,6 +48,16 @@ const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
 /// Size up to which a connection's read buffer grows: a prompt of some hundred KB then takes few
 /// reads.
 const READ_BUFFER_BYTES_MAX: usize = 512 << 10;
+
+/// An HTTP/2 connection that says nothing is asked this often whether it is still there, and closed
+/// where it does not answer.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What a client may send ahead on one HTTP/2 stream, and on all of a connection: enough that a
+/// prompt of some hundred KB does not wait for a round trip per 64 KiB.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
 /// The other end of a client's connection.
 #[derive(Debug)]
@@ -126,6 +152,10 @@ pub struct Server {
     gateway: Arc<Gateway>,
     handle: DrainHandle,
     permits: Arc<Semaphore>,
+    crowd: Crowd,
+    tls: Option<Arc<Tls>>,
+    full: Seldom,
+    crowded: Seldom,
 }
 
 impl Server {
@@ -136,12 +166,24 @@ impl Server {
             activity: gateway.activity.clone(),
         };
         let permits = Arc::new(Semaphore::new(gateway.limits.connections_max));
+        let crowd = Crowd::new(gateway.limits.connections_per_address_max);
         let server = Self {
             gateway,
             handle: handle.clone(),
             permits,
+            crowd,
+            tls: None,
+            full: Seldom::default(),
+            crowded: Seldom::default(),
         };
         (server, handle)
+    }
+
+    /// Takes TLS connections only.
+    #[must_use]
+    pub fn over(mut self, tls: Option<Arc<Tls>>) -> Self {
+        self.tls = tls;
+        self
     }
 
     /// Accepts until the handle drains or aborts, then returns once everything has ended.
@@ -154,12 +196,12 @@ impl Server {
                 _ = phase.wait_for(|phase| *phase > Phase::Serving) => break,
                 accepted = self.accept(&listener) => accepted,
             };
-            if let Some((stream, address, permit)) = accepted {
-                let gateway = Arc::clone(&self.gateway);
+            if let Some((stream, address, held)) = accepted {
+                let (gateway, tls) = (Arc::clone(&self.gateway), self.tls.clone());
                 let (phase, alive) = (self.handle.phase.subscribe(), alive.clone());
                 tokio::spawn(async move {
-                    serve(gateway, stream, address, phase).await;
-                    drop((permit, alive));
+                    serve(gateway, tls, (stream, address), phase).await;
+                    drop((held, alive));
                 });
             }
         }
@@ -167,23 +209,45 @@ impl Server {
         self.drain(all_closed).await
     }
 
-    async fn accept(
-        &self,
-        listener: &TcpListener,
-    ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-        if self.permits.available_permits() == 0 {
+    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr, Held)> {
+        if self.permits.available_permits() == 0
+            && let Some(times) = self.full.due()
+        {
             let connections = self.gateway.limits.connections_max;
-            tracing::warn!(connections, "all connections are in use; new ones wait");
+            tracing::warn!(
+                connections,
+                times,
+                "all connections are in use; new ones wait"
+            );
         }
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
         match listener.accept().await {
-            Ok((stream, address)) => Some((stream, address, permit)),
+            Ok((stream, address)) => {
+                let place = self.place(address)?;
+                Some((stream, address, (permit, place)))
+            }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 sleep(ACCEPT_PAUSE).await;
                 None
             }
         }
+    }
+
+    fn place(&self, address: SocketAddr) -> Option<Place> {
+        let place = self.crowd.enter(address.ip());
+        if place.is_none()
+            && let Some(times) = self.crowded.due()
+        {
+            let connections = self.gateway.limits.connections_per_address_max;
+            tracing::warn!(
+                client = %address.ip(),
+                connections,
+                times,
+                "an address has all connections that one may have; new ones are closed"
+            );
+        }
+        place
     }
 
     async fn drain(&self, mut all_closed: mpsc::Receiver<Infallible>) -> Drained {
@@ -214,10 +278,13 @@ impl Server {
     }
 }
 
+/// What a connection holds until it ends.
+type Held = (OwnedSemaphorePermit, Place);
+
 async fn serve(
     gateway: Arc<Gateway>,
-    stream: TcpStream,
-    address: SocketAddr,
+    tls: Option<Arc<Tls>>,
+    (stream, address): (TcpStream, SocketAddr),
     mut phase: watch::Receiver<Phase>,
 ) {
     // Without it small events wait for acknowledgements; where it fails they merely do that.
@@ -225,11 +292,48 @@ async fn serve(
     let peer = Peer::new(address);
     let limits = gateway.limits;
     let io = StallGuard::new(stream, Arc::clone(&peer), limits.write_timeout);
-    let service = service_fn(move |request| {
+    let answers = answers(gateway, peer);
+    let Some(tls) = tls else {
+        let connection = http1(&limits).serve_connection(TokioIo::new(io), answers);
+        return drive(connection, address, phase).await;
+    };
+    let accepted = tokio::select! {
+        biased;
+        _ = phase.wait_for(|phase| *phase > Phase::Serving) => return,
+        accepted = tls.accept(io, limits.handshake_timeout) => accepted,
+    };
+    match accepted {
+        Ok(io) if speaks_http2(&io) => {
+            let connection = http2(&limits).serve_connection(TokioIo::new(io), answers);
+            drive(connection, address, phase).await;
+        }
+        Ok(io) => {
+            let connection = http1(&limits).serve_connection(TokioIo::new(io), answers);
+            drive(connection, address, phase).await;
+        }
+        Err(error) => tracing::debug!(client = %address, %error, "no handshake"),
+    }
+}
+
+/// Answers the requests of one connection.
+fn answers(
+    gateway: Arc<Gateway>,
+    peer: Arc<Peer>,
+) -> impl Service<
+    Request<Incoming>,
+    Response = Response<Body>,
+    Error = Infallible,
+    Future = impl Future<Output = Result<Response<Body>, Infallible>> + Send,
+> {
+    service_fn(move |request| {
         let (gateway, peer) = (Arc::clone(&gateway), Arc::clone(&peer));
-        async move { Ok::<_, Infallible>(Arc::clone(&gateway).handle(request, peer).await) }
-    });
-    let connection = http1::Builder::new()
+        async move { Ok(gateway.handle(request, peer).await) }
+    })
+}
+
+fn http1(limits: &Limits) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
         .max_header_size(limits.header_bytes_max)
@@ -239,8 +343,29 @@ async fn serve(
         .writev(false)
         // A client that closes its sending side has left, as far as anybody can tell: the same FIN
         // comes from one that was killed, and its engine must stop at once, not at the next token.
-        .half_close(false)
-        .serve_connection(TokioIo::new(io), service);
+        .half_close(false);
+    builder
+}
+
+fn http2(limits: &Limits) -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .max_concurrent_streams(limits.streams_per_connection_max)
+        .max_header_list_size(limits.header_bytes_max as u32)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+    builder
+}
+
+/// Drives a connection to its end, which a drain asks for and an abort does not wait for.
+async fn drive<C>(connection: C, address: SocketAddr, mut phase: watch::Receiver<Phase>)
+where
+    C: GracefulConnection,
+    C::Error: std::fmt::Display,
+{
     let mut connection = pin!(connection);
     let mut seen = Phase::Serving;
     loop {

@@ -39,6 +39,11 @@ impl StallGuard {
         }
     }
 
+    /// The socket itself.
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
     fn watch<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -9,6 +9,8 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
 use super::error::ApiError;
 use crate::keys::{self, Access};
 
@@ -31,8 +33,32 @@ pub(super) async fn check(
         }
         _ => access.page(headers, host),
     };
-    match passed {
+    let mut response = match passed {
         Ok(()) => next.run(request).await,
         Err(denied) => ApiError::Denied(denied).into_response(),
+    };
+    protect(response.headers_mut());
+    response
+}
+
+/// What browsers shall not do with anything from here. No HSTS: it would hold for every other port
+/// of this host too, vLLM's among them.
+fn protect(headers: &mut HeaderMap) {
+    let mut put = |name, value| {
+        headers.insert(name, HeaderValue::from_static(value));
+    };
+    put(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    put(header::X_FRAME_OPTIONS, "DENY");
+    put(
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    );
+    put(
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    );
+    // Figures and errors are of the moment; the pages' files say themselves what may be kept.
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
 }

@@ -53,7 +53,6 @@ pub(super) async fn get(request: Request) -> Response {
     put(header::ETAG, asset.etag);
     put(header::VARY, "accept-encoding");
     put(header::CONTENT_SECURITY_POLICY, POLICY);
-    put(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     put(header::REFERRER_POLICY, "no-referrer");
     response
 }

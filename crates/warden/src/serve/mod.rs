@@ -19,7 +19,7 @@ use crate::{
     config::{self, Config, Engine},
     fetch::path_segment,
     fleet::{self, Fleet, Simulator, Watch},
-    gateway::{Fallback, Gateway, Limits, Server},
+    gateway::{Fallback, Gateway, Limits, Server, Tls, TlsError},
     gpus::Gpus,
     keys::{self, Access, KeyFile, Ring},
     open_files,
@@ -62,6 +62,9 @@ pub enum ServeError {
         /// Where it was to listen.
         address: SocketAddr,
     },
+    /// Certificate or key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The system gives what every process needs only sparingly.
     #[error("the system denied {what}: {cause}")]
     System {
@@ -93,6 +96,8 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     let now = clock::now();
     let data_dir = DataDir::open(&config.server.data_dir)?;
     let access = access(&config, &data_dir)?;
+    let tls = config.server.tls.clone().map(Tls::load).transpose()?;
+    let tls = tls.map(Arc::new);
     let listener = listen(config.server.listen).await?;
     let address = listener.local_addr().map_err(system("the port"))?;
 
@@ -125,16 +130,10 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
         gpus: Arc::clone(&gpus),
         access: Arc::clone(&access),
     });
-    let limits = Limits {
-        connections_max: connections_max(),
-        body_bytes_max: config.server.body_bytes_max,
-        buffered_bytes_max: config.server.buffered_bytes_max,
-        ..Limits::default()
-    };
     let gateway = Gateway::new(
         Arc::clone(&fleet),
         Arc::clone(&telemetry),
-        limits,
+        limits(&config),
         data_dir.seed(),
         Fallback::new(operators),
     )
@@ -146,7 +145,9 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     watchers.spawn(gpus.watch());
     watchers.spawn(Arc::clone(&marks).keep());
     watchers.spawn(Arc::clone(access.ring()).watch());
+    watchers.spawn(follow(tls.clone()));
     let (server, handle) = Server::new(Arc::new(gateway));
+    let server = server.over(tls);
     eprint!("{}", banner(address, &config));
     let mut listening = tokio::spawn(server.run(listener));
     let notifier = Arc::new(Notifier::from_environment());
@@ -171,6 +172,27 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     Ok(())
 }
 
+/// What strangers may hold.
+fn limits(config: &Config) -> Limits {
+    let connections_max = connections_max();
+    let mut limits = Limits {
+        connections_max,
+        body_bytes_max: config.server.body_bytes_max,
+        buffered_bytes_max: config.server.buffered_bytes_max,
+        ..Limits::default()
+    };
+    if config.server.listen.ip().is_loopback() {
+        limits.connections_per_address_max = connections_max;
+    }
+    limits
+}
+
+async fn follow(tls: Option<Arc<Tls>>) {
+    if let Some(tls) = tls {
+        tls.watch().await;
+    }
+}
+
 /// The keys, and who needs one.
 fn access(config: &Config, data_dir: &DataDir) -> Result<Arc<Access>, ServeError> {
     let ring = Ring::load(KeyFile::of(&config.server.data_dir))?;
@@ -186,7 +208,7 @@ fn access(config: &Config, data_dir: &DataDir) -> Result<Arc<Access>, ServeError
     }
     let settings = keys::Settings {
         required: config.auth.required,
-        is_secure: false,
+        is_secure: config.server.tls.is_some(),
         instance: data_dir.instance(),
     };
     Ok(Arc::new(Access::new(Arc::new(ring), &settings)))
@@ -244,7 +266,11 @@ async fn watch(
 
 /// What a person at the terminal needs next.
 fn banner(address: SocketAddr, config: &Config) -> String {
-    let url = format!("http://{address}");
+    let scheme = match config.server.tls {
+        Some(_) => "https",
+        None => "http",
+    };
+    let url = format!("{scheme}://{address}");
     let models: String = config
         .models
         .iter()

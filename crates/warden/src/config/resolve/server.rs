@@ -3,7 +3,7 @@
 use std::{env, net::SocketAddr, path::PathBuf};
 
 use super::{Result, in_range};
-use crate::config::{Auth, ConfigError, Overrides, Server, file};
+use crate::config::{Auth, ConfigError, Overrides, Server, TlsFiles, file};
 
 const LISTEN: &str = "127.0.0.1:8484";
 const BODY_BYTES_MAX: i64 = 64 << 20;
@@ -53,7 +53,23 @@ pub(super) fn server(file: file::Server, overrides: &Overrides) -> Result<Server
         data_dir,
         body_bytes_max: body_bytes_max as usize,
         buffered_bytes_max: buffered_bytes_max as usize,
+        tls: file.tls.map(tls).transpose()?,
         stop_engines: overrides.stop_engines || file.stop_engines.unwrap_or(false),
+    })
+}
+
+fn tls(file: file::Tls) -> Result<TlsFiles> {
+    for (key, path) in [
+        ("server.tls.cert", &file.cert),
+        ("server.tls.key", &file.key),
+    ] {
+        if path.as_os_str().is_empty() {
+            return Err(ConfigError::value(key, "", "must name a PEM file"));
+        }
+    }
+    Ok(TlsFiles {
+        cert: file.cert,
+        key: file.key,
     })
 }
 

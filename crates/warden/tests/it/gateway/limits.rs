@@ -150,3 +150,50 @@ async fn connections_over_the_bound_wait_for_their_turn() {
     drop(held);
     assert_eq!(third.head().await.line, "HTTP/1.1 200 OK");
 }
+
+#[tokio::test]
+async fn an_address_has_no_more_connections_than_its_share() {
+    let engine = Engine::answering_json("{}").await;
+    let limits = Limits {
+        connections_per_address_max: 2,
+        ..Limits::default()
+    };
+    let warden = bounded(&engine, limits).await;
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut client = warden.client().await;
+        assert_eq!(client.ask(get("/health")).await.status, 200);
+        held.push(client);
+    }
+    let mut third = Client::connect(warden.address).await;
+    third.closed().await;
+    drop(held);
+    let again = async {
+        loop {
+            let mut client = Client::connect(warden.address).await;
+            if client.try_send(get("/health")).await && client.was_answered().await {
+                return;
+            }
+        }
+    };
+    crate::support::soon("a place to be free again", again).await;
+}
+
+#[tokio::test]
+async fn a_head_has_no_more_lines_and_bytes_than_it_may() {
+    let engine = Engine::answering_json("{}").await;
+    let warden = bounded(&engine, Limits::default()).await;
+    for head in [
+        "x-line: 1\r\n".repeat(101),
+        format!("x-long: {}\r\n", "x".repeat(64 << 10)),
+    ] {
+        let mut client = warden.client().await;
+        client
+            .send(format!("GET /health HTTP/1.1\r\nhost: w\r\n{head}\r\n"))
+            .await;
+        assert_eq!(
+            client.head().await.line,
+            "HTTP/1.1 431 Request Header Fields Too Large"
+        );
+    }
+}

@@ -12,6 +12,8 @@ mod overload;
 mod pool;
 mod retry;
 mod routing;
+mod smuggling;
 mod soak;
 mod streaming;
+mod tls;
 mod waiting;

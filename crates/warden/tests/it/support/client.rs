@@ -116,6 +116,11 @@ impl Client {
         self.reply().await
     }
 
+    /// Whether a reply's head comes, and not the end of the connection.
+    pub(crate) async fn was_answered(&mut self) -> bool {
+        soon("an answer or the end", self.0.head()).await.is_some()
+    }
+
     /// Returns once the warden has closed the connection.
     pub(crate) async fn closed(&mut self) {
         soon("the end of the connection", self.0.closed()).await;

@@ -8,7 +8,7 @@ use warden::{
     clock,
     config::{Config, Overrides},
     fleet::{Fleet, ModelState},
-    gateway::{DrainHandle, Drained, Fallback, Gateway, Limits, Server},
+    gateway::{DrainHandle, Drained, Fallback, Gateway, Limits, Server, Tls},
     keys::Access,
     telemetry::{Filter, Telemetry},
 };
@@ -29,6 +29,7 @@ pub(crate) struct Setup {
     pub(crate) routing: &'static str,
     pub(crate) fallback: Fallback,
     pub(crate) access: Option<Arc<Access>>,
+    pub(crate) tls: Option<Arc<Tls>>,
 }
 
 impl Setup {
@@ -42,6 +43,7 @@ impl Setup {
             routing: "",
             fallback: Fallback::none(),
             access: None,
+            tls: None,
         }
     }
 
@@ -104,6 +106,7 @@ impl Warden {
         };
         let gateway = Arc::new(gateway);
         let (server, handle) = Server::new(Arc::clone(&gateway));
+        let server = server.over(setup.tls);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         Self {
             address: listener.local_addr().unwrap(),
