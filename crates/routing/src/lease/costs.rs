@@ -11,9 +11,9 @@ const OUTPUT_WEIGHT: f64 = 0.02;
 /// Computed tokens below which the time to the first byte says little about prefill.
 const PREFILL_TOKENS_MIN: u64 = 1024;
 
-/// By how much the least seen prefill cost rises with each sample above it: it doubles in 350, so that
+/// By how much the least seen prefill cost rises with each sample above it: it doubles in 1,400, so that
 /// one lucky sample is not believed for ever.
-const PREFILL_RISE: f64 = 1.002;
+const PREFILL_RISE: f64 = 1.0005;
 
 /// Weight of the newest request in the spread of sizes.
 const SIZE_WEIGHT: f64 = 0.02;
