@@ -2,6 +2,7 @@
 //! reports that come of both.
 
 pub mod load;
+pub mod option;
 pub mod report;
 pub mod results;
 pub mod simulate;

@@ -146,6 +146,7 @@ impl Config {
             max_model_len: self
                 .max_model_len
                 .unwrap_or_else(|| profile.max_model_len.min(kv_tokens(num_blocks, block_size))),
+            host_blocks: 0,
         }
     }
 }

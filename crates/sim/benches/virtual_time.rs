@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let experiment = Experiment {
         profile: Profile::named("rtx-a4000-qwen3-4b").expect("it is built in"),
         replicas: 4,
-        balancer: BalancerVersion::V026,
+        balancer: BalancerVersion::V026.into(),
         workload: Workload::Published(Published::default()),
         levels: [4, 8, 16, 24, 32].map(Level::closed).to_vec(),
         policies: PolicyKind::ALL.to_vec(),

@@ -5,16 +5,9 @@ use std::path::PathBuf;
 /// Why there are no results.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// An option that cannot be. The user's fault.
-    #[error("{option} \"{value}\": {mend}")]
-    Option {
-        /// The option.
-        option: &'static str,
-        /// What was given.
-        value: String,
-        /// What is possible.
-        mend: String,
-    },
+    /// A value on the command line that cannot be. The user's fault.
+    #[error(transparent)]
+    Option(#[from] crate::option::OptionError),
     /// A file that cannot be read. The user's fault.
     #[error("cannot read {}: {cause}", path.display())]
     Read {
@@ -111,18 +104,4 @@ pub enum BenchError {
     /// The results cannot be written to where they were asked for.
     #[error("cannot write the results: {0}")]
     Write(#[from] std::io::Error),
-}
-
-impl BenchError {
-    pub(crate) fn option(
-        option: &'static str,
-        value: impl Into<String>,
-        mend: impl Into<String>,
-    ) -> Self {
-        Self::Option {
-            option,
-            value: value.into(),
-            mend: mend.into(),
-        }
-    }
 }

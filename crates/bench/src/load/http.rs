@@ -4,6 +4,7 @@
 //! what it measures. Idle connections are given up before vLLM closes them (5 s), since a reset on
 //! a reused connection would be counted as a failed turn.
 
+use crate::option::OptionError;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -40,18 +41,18 @@ pub(super) struct Answer {
 impl Http {
     /// The server at a URL such as `http://127.0.0.1:8484`, asked with this key.
     pub(super) fn new(url: &str, key: Option<&str>) -> Result<Self, BenchError> {
-        let bad = |mend: &str| BenchError::option("--url", url, mend);
+        let bad = |mend: &str| OptionError::new("--url", url, mend);
         let base = url.trim_end_matches('/').trim_end_matches("/v1");
         let uri: http::Uri = base
             .parse()
             .map_err(|_| bad("give a URL such as http://127.0.0.1:8484"))?;
         if uri.scheme_str() != Some("http") || uri.authority().is_none() || uri.query().is_some() {
-            return Err(bad("give a URL such as http://127.0.0.1:8484 (no TLS)"));
+            return Err(bad("give a URL such as http://127.0.0.1:8484 (no TLS)").into());
         }
         let key = match key {
             Some(key) => {
                 let mut value = HeaderValue::try_from(format!("Bearer {key}"))
-                    .map_err(|_| BenchError::option("LM_WARDEN_KEY", "…", "is no key"))?;
+                    .map_err(|_| OptionError::new("LM_WARDEN_KEY", "…", "is no key"))?;
                 value.set_sensitive(true);
                 Some(value)
             }

@@ -1,5 +1,6 @@
 //! The request made into stages, or into an error that says what is possible.
 
+use crate::option::OptionError;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
@@ -57,18 +58,14 @@ impl Plan {
             .find(|level| !(1..=LEVEL_MAX).contains(*level))
         {
             let mend = format!("give numbers from 1 to {LEVEL_MAX}");
-            return Err(BenchError::option(option, level.to_string(), mend));
+            return Err(OptionError::new(option, level.to_string(), mend).into());
         }
         if levels.is_empty() {
-            return Err(BenchError::option(option, "", "name at least one"));
+            return Err(OptionError::new(option, "", "name at least one").into());
         }
         if !(1..=REPEAT_MAX).contains(&request.repeat) {
             let mend = format!("give a number from 1 to {REPEAT_MAX}");
-            return Err(BenchError::option(
-                "--repeat",
-                request.repeat.to_string(),
-                mend,
-            ));
+            return Err(OptionError::new("--repeat", request.repeat.to_string(), mend).into());
         }
         let (workload, name) = workload(request, max_model_len)?;
         Ok(Self {
@@ -164,11 +161,11 @@ impl Plan {
 fn order(names: &[String]) -> Result<Vec<Arm>, BenchError> {
     let arm = |name: &String| {
         Arm::named(name)
-            .ok_or_else(|| BenchError::option("--order", name, "known are off, on and leases"))
+            .ok_or_else(|| OptionError::new("--order", name, "known are off, on and leases"))
     };
     let order = names.iter().map(arm).collect::<Result<Vec<_>, _>>()?;
     if order.is_empty() {
-        return Err(BenchError::option("--order", "", "name at least one arm"));
+        return Err(OptionError::new("--order", "", "name at least one arm").into());
     }
     Ok(order)
 }
@@ -190,10 +187,10 @@ fn workload(
             "a session grows to {longest} tokens and the model takes {most}; shorten it with \
              --first-tokens, --turns or --max-tokens"
         );
-        return Err(BenchError::option("--model", &request.model, mend));
+        return Err(OptionError::new("--model", &request.model, mend).into());
     }
     if shape.output_tokens == 0 {
-        return Err(BenchError::option("--max-tokens", "0", "give at least 1"));
+        return Err(OptionError::new("--max-tokens", "0", "give at least 1").into());
     }
     let published = Published::default();
     let spread = (published.first_tokens_max - published.first_tokens_min) / 2;
@@ -228,11 +225,7 @@ fn replay(
     let time_scale = request.time_scale.unwrap_or(1.0);
     if !(0.0..=1000.0).contains(&time_scale) {
         let mend = "give a factor from 0 to 1000";
-        return Err(BenchError::option(
-            "--time-scale",
-            time_scale.to_string(),
-            mend,
-        ));
+        return Err(OptionError::new("--time-scale", time_scale.to_string(), mend).into());
     }
     let text = std::fs::read_to_string(path).map_err(|cause| BenchError::Read {
         path: path.to_owned(),

@@ -10,6 +10,7 @@ mod html;
 #[cfg(test)]
 mod tests;
 
+use crate::option::OptionError;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -80,7 +81,7 @@ impl Outputs {
             if path.is_dir() || path.file_name().is_none() || !folder.is_dir() {
                 let value = path.display().to_string();
                 let mend = "give a file in a folder that exists";
-                return Err(BenchError::option(option, value, mend));
+                return Err(OptionError::new(option, value, mend).into());
             }
         }
         Ok(())

@@ -163,10 +163,7 @@ fn print_row(
         let deviation = cell
             .mean(name)
             .zip(*published)
-            .map(|(ours, theirs)| match unit {
-                Unit::Percent => 100.0 * (ours - theirs) / theirs,
-                Unit::Points | Unit::Seconds | Unit::Replicas => ours - theirs,
-            });
+            .map(|(ours, theirs)| deviation(*unit, ours, theirs));
         let mark = match (deviation, tolerance(policy, cell.sessions, name)) {
             (Some(deviation), Some(most)) if deviation.abs() > most => "*",
             _ => "",
@@ -183,6 +180,26 @@ fn print_row(
         write!(out, "{text:>11}")?;
     }
     writeln!(out)
+}
+
+/// The promised figures of a cell: how far each is off and how far it may be, in the same unit.
+#[cfg(test)]
+pub(super) fn deviations(policy: PolicyKind, cell: &ResultCell) -> Vec<(&'static str, f64, f64)> {
+    ROWS.iter()
+        .filter_map(|(_, figure, read, _, unit)| {
+            let most = tolerance(policy, cell.sessions, figure)?;
+            let published = published_row(policy, cell.sessions)?;
+            let off = deviation(*unit, cell.mean(figure)?, read(&published.figures)?);
+            Some((*figure, off, most))
+        })
+        .collect()
+}
+
+fn deviation(unit: Unit, ours: f64, theirs: f64) -> f64 {
+    match unit {
+        Unit::Percent => 100.0 * (ours - theirs) / theirs,
+        Unit::Points | Unit::Seconds | Unit::Replicas => ours - theirs,
+    }
 }
 
 /// How close a figure is expected to come, in the unit of its deviation.

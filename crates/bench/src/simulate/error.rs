@@ -35,33 +35,12 @@ pub enum SimulateError {
     /// A run that the machine cannot do.
     #[error(transparent)]
     Stage(#[from] sim::run::StageError),
-    /// A name or number that is not among the possible ones.
-    #[error("{option} \"{value}\": {mend}")]
-    Option {
-        /// The option.
-        option: &'static str,
-        /// What was given.
-        value: String,
-        /// What is possible.
-        mend: String,
-    },
+    /// A value on the command line that cannot be. The user's fault.
+    #[error(transparent)]
+    Option(#[from] crate::option::OptionError),
     /// The results cannot be written to where they were asked for.
     #[error("cannot write the results: {0}")]
     Write(std::io::Error),
-}
-
-impl SimulateError {
-    pub(super) fn option(
-        option: &'static str,
-        value: impl Into<String>,
-        mend: impl Into<String>,
-    ) -> Self {
-        Self::Option {
-            option,
-            value: value.into(),
-            mend: mend.into(),
-        }
-    }
 }
 
 impl From<std::io::Error> for SimulateError {

@@ -2,6 +2,7 @@
 
 use super::request::RunRequest;
 use super::{SimulateError, duration_s};
+use crate::option::OptionError;
 use sim::experiment::{Experiment, Level};
 use std::io::Write;
 
@@ -23,7 +24,7 @@ pub fn fit(
     for (option, value) in [("--rounds", request.rounds), ("--seeds", request.seeds)] {
         if !(1..=1000).contains(&value) {
             let mend = "give a number from 1 to 1000";
-            return Err(SimulateError::option(option, value.to_string(), mend));
+            return Err(OptionError::new(option, value.to_string(), mend).into());
         }
     }
     let published = RunRequest {
@@ -38,12 +39,16 @@ pub fn fit(
     let found = sim::experiment::fit(&base, request.rounds, request.seeds, &mut |done| {
         let (round, rounds, objective) = (done.round, request.rounds, done.best.objective);
         progress(&format!(
-            "round {round} of {rounds}: mean loss {objective:.3}"
+            "round {round} of {rounds}: {objective:.3} tolerances"
         ));
     })?;
     for (name, value) in &found.numbers {
         writeln!(out, "{name} = {value:.3}")?;
     }
-    writeln!(out, "mean loss, in tolerances: {:.3}", found.objective)?;
+    writeln!(
+        out,
+        "worst promised cell and mean loss, in tolerances: {:.3}",
+        found.objective
+    )?;
     Ok(())
 }

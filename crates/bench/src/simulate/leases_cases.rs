@@ -1,7 +1,9 @@
 //! The cases of the studies of leases.
 
 use super::leases_study::LeasesStudyRequest;
+use super::request::{PUBLISHED_ROUND_TRIP_MS, PUBLISHED_START_SPREAD_S};
 use super::{SimulateError, duration_s};
+use crate::option::OptionError;
 use sim::experiment::{Experiment, Level};
 use sim::fleet::BalancerVersion;
 use sim::policy::{Hold, LeaseRule, LeaseSettings, PolicyKind};
@@ -18,7 +20,7 @@ pub(super) struct Case {
 }
 
 /// The studies, in the order in which they are run.
-const STUDIES: [&str; 9] = [
+const STUDIES: [&str; 10] = [
     "closed",
     "kv",
     "gaps",
@@ -26,6 +28,7 @@ const STUDIES: [&str; 9] = [
     "burst",
     "machines",
     "owners",
+    "tiers",
     "ablations",
     "shapes",
 ];
@@ -42,7 +45,7 @@ pub(super) fn cases(request: &LeasesStudyRequest) -> Result<Vec<Case>, SimulateE
     for name in &request.only {
         if !STUDIES.contains(&name.as_str()) {
             let mend = format!("there are {}", STUDIES.join(", "));
-            return Err(SimulateError::option("--only", name, mend));
+            return Err(OptionError::new("--only", name, mend).into());
         }
     }
     for study in STUDIES {
@@ -68,6 +71,7 @@ fn study_cases(
         "burst" => burst(&base),
         "machines" => machines(&base)?,
         "owners" => owners(&base),
+        "tiers" => tiers(&base),
         "ablations" => ablations_loads(&base)?,
         _ => shapes(&base, request)?,
     };
@@ -86,6 +90,7 @@ fn study_cases(
                 policies: vec![policy],
                 leases,
                 kv_tokens_believed: believed,
+                bounds: study == "closed" && is_full(&load.1),
                 ..load.1.clone()
             },
         }
@@ -98,6 +103,11 @@ fn study_cases(
     Ok(loads.iter().flat_map(all).collect())
 }
 
+/// Whether upper bounds say something: where the contexts exceed the caches.
+fn is_full(experiment: &Experiment) -> bool {
+    experiment.levels.iter().any(|level| level.sessions > 16)
+}
+
 /// The fitted machine of the published measurement.
 fn base(request: &LeasesStudyRequest) -> Result<Experiment, SimulateError> {
     let window_s = match &request.stage {
@@ -107,13 +117,13 @@ fn base(request: &LeasesStudyRequest) -> Result<Experiment, SimulateError> {
     Ok(Experiment {
         profile: Profile::named("rtx-a4000-qwen3-4b")?,
         replicas: 4,
-        balancer: BalancerVersion::V026,
+        balancer: BalancerVersion::V026.into(),
         workload: Workload::Published(Published::default()),
         levels: Vec::new(),
         policies: Vec::new(),
         window_s,
-        round_trip_ms: 61.0,
-        start_spread_s: 1.5,
+        round_trip_ms: PUBLISHED_ROUND_TRIP_MS,
+        start_spread_s: PUBLISHED_START_SPREAD_S,
         spill_threshold: None,
         leases: LeaseSettings::default(),
         kv_tokens_believed: 1.0,
@@ -169,14 +179,12 @@ fn ablations() -> Vec<Variant> {
             part,
         )
     };
-    vec![
-        plain(PolicyKind::Affinity),
-        plain(PolicyKind::Leases),
+    let mut variants = rivals();
+    variants.extend([
         turns("quantum 1", 1),
         turns("quantum 2", 2),
         turns("quantum 4", 4),
         turns("quantum 6", 6),
-        turns("quantum none", TO_THE_END),
         rule("hold 0 (a cap only)", |rule| rule.hold = Hold::Zero),
         rule("hold g*", |rule| rule.hold = Hold::Worth),
         rule("hold endless", |rule| rule.hold = Hold::Endless),
@@ -191,7 +199,24 @@ fn ablations() -> Vec<Variant> {
         believed("KV believed 80 %", 0.8),
         believed("KV believed 120 %", 1.2),
         believed("KV believed 130 %", 1.3),
-    ]
+        thunder_agent_like(),
+    ]);
+    variants
+}
+
+/// What is nearest in public, in the words of this rule: programs are admitted whole while their
+/// contexts fit and kept to their end, from the first moment on, whoever fits may pass, and what
+/// exceeds the memory is taken from at its next pause. Its programs tell their end; over HTTP a silence
+/// longer than it is worth has to stand for it.
+fn thunder_agent_like() -> Variant {
+    leases("ThunderAgent-like", |settings| {
+        settings.turns = Some(TO_THE_END);
+        settings.rule.switches = false;
+        settings.rule.hold = Hold::Worth;
+        settings.rule.passers_max = u32::MAX;
+        settings.rule.bets = false;
+        settings.rule.trims = false;
+    })
 }
 
 type Load = (String, Experiment);
@@ -318,6 +343,22 @@ fn owners(base: &Experiment) -> Vec<Load> {
         .to_vec()
 }
 
+/// Host memory beside each replica's cache, GiB: contexts of 32 sessions take 11 GiB a replica.
+fn tiers(base: &Experiment) -> Vec<Load> {
+    let mut loads = Vec::new();
+    for sessions in [24, 32] {
+        for gib in [0, 8, 16, 64] {
+            let tier = Experiment {
+                profile: base.profile.clone().with_host_gib(f64::from(gib)),
+                ..base.clone()
+            };
+            let load = format!("{gib} GiB of host memory");
+            loads.push((load, at(&tier, Level::closed(sessions))));
+        }
+    }
+    loads
+}
+
 fn ablations_loads(base: &Experiment) -> Result<Vec<Load>, SimulateError> {
     let tight = sized(base, 36_000)?;
     Ok(vec![
@@ -331,7 +372,7 @@ fn ablations_loads(base: &Experiment) -> Result<Vec<Load>, SimulateError> {
 fn shapes(base: &Experiment, request: &LeasesStudyRequest) -> Result<Vec<Load>, SimulateError> {
     let Some(path) = &request.traces else {
         let mend = "the study \"shapes\" needs a file of recorded shapes";
-        return Err(SimulateError::option("--traces", "", mend));
+        return Err(OptionError::new("--traces", "", mend).into());
     };
     let text = std::fs::read_to_string(path).map_err(|cause| SimulateError::Read {
         path: path.clone(),

@@ -55,7 +55,7 @@ const WAITS: [WaitFigure; 14] = [
 ];
 
 /// A column: heading, figure, decimals.
-const COLUMNS: [(&str, &str, usize); 13] = [
+const COLUMNS: [(&str, &str, usize); 24] = [
     ("turns/s", "turns_per_s", 3),
     ("+-", "turns_per_s_sd", 3),
     ("hit %", "prefix_hit_percent", 1),
@@ -65,10 +65,21 @@ const COLUMNS: [(&str, &str, usize); 13] = [
     ("p90", "ttfb_s_p90", 1),
     ("p95", "ttfb_s_p95", 1),
     ("p99", "ttfb_s_p99", 1),
+    ("first", "ttfb_s_first", 1),
+    ("later", "ttfb_s_later", 1),
     ("<1 s %", "within_1s_percent", 0),
+    ("<5 s %", "within_5s_percent", 0),
     ("sess", "session_wait_s_mean", 1),
     ("sess95", "session_wait_s_p95", 1),
+    ("length", "session_s_mean", 1),
+    ("miss %", "avoidable_miss_percent", 1),
+    ("preempt", "preemptions", 1),
+    ("jain", "jain_index", 3),
+    ("owners", "jain_index_owners", 3),
     ("longest", "queue_s_max", 0),
+    ("refused", "refusals", 1),
+    ("hit max", "bound_prefix_hit_percent", 1),
+    ("max/s", "bound_turns_per_s", 3),
 ];
 
 /// Runs the studies, prints their tables to `out` and writes the results where asked for.
@@ -137,7 +148,21 @@ fn result_cell(case: &Case, runs: &[&Cell]) -> ResultCell {
         let values: Vec<_> = waits.iter().map(figure).collect();
         cell.insert(name, &values);
     }
+    let bounds: Vec<_> = runs.iter().filter_map(|run| run.bounds).collect();
+    if !bounds.is_empty() {
+        let hits: Vec<_> = bounds.iter().map(|b| b.prefix_hit_percent).collect();
+        cell.insert("bound_prefix_hit_percent", &hits);
+        let turns_per_s: Vec<_> = runs.iter().map(|run| turns_per_s_max(run)).collect();
+        cell.insert("bound_turns_per_s", &turns_per_s);
+    }
     cell
+}
+
+/// Turns a second where every avoidable token is cached.
+fn turns_per_s_max(run: &Cell) -> Option<f64> {
+    let bounds = run.bounds?;
+    let tokens_per_turn = run.figures.output_tokens_per_min / run.figures.turns_per_s;
+    Some(bounds.output_tokens_per_min / tokens_per_turn)
 }
 
 fn print_heading(study: &str, out: &mut impl Write) -> std::io::Result<()> {

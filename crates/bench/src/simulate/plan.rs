@@ -1,12 +1,15 @@
 //! `lm-warden simulate plan`: how many sessions of a given context a box holds.
 //!
 //! Two answers stand side by side: the rule of thumb (sessions times context stay below the cache
-//! of the whole box) and what the simulation finds around it.
+//! of the whole box) and what the simulation finds around it. Where the wanted sessions do not fit, it
+//! says what leases and host memory would make of them.
 
+use super::relief::{Relief, host_gib};
 use super::request::{RunRequest, tokens};
 use super::run::run_seeds;
 use super::table::number;
 use super::{SimulateError, figures};
+use crate::option::OptionError;
 use crate::results::ResultCell;
 use sim::experiment::{Experiment, Level};
 use sim::policy::PolicyKind;
@@ -43,7 +46,7 @@ pub fn plan(
     if !(1..=10_000).contains(&request.sessions) || !(1..=1000).contains(&request.seeds) {
         let value = format!("{} / {}", request.sessions, request.seeds);
         let mend = "give 1 to 10000 sessions and 1 to 1000 seeds";
-        return Err(SimulateError::option("--sessions / --seeds", value, mend));
+        return Err(OptionError::new("--sessions / --seeds", value, mend).into());
     }
     let context_tokens = tokens(&request.context)?;
     let run = RunRequest {
@@ -68,6 +71,14 @@ pub fn plan(
         .take_while(|cell| cell.mean("own_hit_percent").unwrap_or(0.0) >= HOLDS_OWN_HIT_PERCENT)
         .last()
         .map(|cell| cell.sessions);
+    let relief = if request.sessions > by_rule {
+        let bytes = experiment.profile.kv_bytes_per_token;
+        let gib = host_gib(bytes, context_tokens, request.sessions, request.replicas);
+        let wanted = (request.sessions, gib);
+        Some(Relief::of(&experiment, wanted, request.seeds, progress)?)
+    } else {
+        None
+    };
     let answer = Answer {
         request,
         context_tokens,
@@ -75,6 +86,7 @@ pub fn plan(
         by_rule,
         by_simulation,
         cells,
+        relief,
     };
     if request.as_json {
         writeln!(out, "{:#}", answer.json())?;
@@ -122,6 +134,8 @@ struct Answer<'a> {
     by_rule: u32,
     by_simulation: Option<u32>,
     cells: Vec<ResultCell>,
+    /// What helps, where the wanted sessions do not fit.
+    relief: Option<Relief>,
 }
 
 impl Answer<'_> {
@@ -136,6 +150,8 @@ impl Answer<'_> {
             "sessions_by_simulation": self.by_simulation,
             "fits_by_rule": self.request.sessions <= self.by_rule,
             "cells": self.cells,
+            "host_gib_per_replica": self.relief.as_ref().map(|relief| relief.host_gib),
+            "relief": self.relief.as_ref().map(Relief::json),
         })
     }
 
@@ -200,6 +216,9 @@ impl Answer<'_> {
                 figure("output_tokens_per_min", 0),
             )?;
         }
-        Ok(())
+        match &self.relief {
+            Some(relief) => relief.print(*replicas, out),
+            None => Ok(()),
+        }
     }
 }

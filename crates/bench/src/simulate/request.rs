@@ -1,8 +1,9 @@
 //! What the user asked for, made into an experiment or into an error that says what is possible.
 
 use super::SimulateError;
+use crate::option::OptionError;
 use sim::experiment::{Experiment, Level};
-use sim::fleet::BalancerVersion;
+use sim::fleet::{BalancerVersion, Balancing};
 use sim::policy::PolicyKind;
 use sim::profile::Profile;
 use sim::workload::{Farm, Published, Recorded, Workload};
@@ -30,6 +31,10 @@ pub struct RunRequest {
     pub bounds: bool,
     /// `vllm-0.26` or `vllm-0.27`.
     pub balancer: Option<String>,
+    /// API servers of that vLLM.
+    pub api_servers: Option<u16>,
+    /// Connections to them are kept, as the gateway does.
+    pub keep_connections: bool,
     /// Number of replicas.
     pub replicas: Option<u16>,
     /// Spill thresholds, one run each.
@@ -48,9 +53,9 @@ pub struct RunRequest {
 
 /// From a client on the far side of the Internet to the engine and back: fitted to the published
 /// run together with the profile `rtx-a4000-qwen3-4b`, see its file.
-const PUBLISHED_ROUND_TRIP_MS: f64 = 61.0;
+pub(super) const PUBLISHED_ROUND_TRIP_MS: f64 = 60.0;
 /// The published clients begin within so many seconds of each other; fitted likewise.
-const PUBLISHED_START_SPREAD_S: f64 = 1.5;
+pub(super) const PUBLISHED_START_SPREAD_S: f64 = 8.5;
 /// Within one network.
 const LOCAL_ROUND_TRIP_MS: f64 = 2.0;
 /// Context at which a replayed session ends, unless told otherwise: Claude Code's own limit is near.
@@ -125,11 +130,12 @@ impl RunRequest {
             .iter()
             .find(|count| **count == 0 || **count > 100_000)
         {
-            return Err(SimulateError::option(
+            return Err(OptionError::new(
                 "--sessions",
                 zero.to_string(),
                 "give counts from 1 to 100000",
-            ));
+            )
+            .into());
         }
         let level = if self.workload == "rate" {
             Level::rate
@@ -174,11 +180,12 @@ impl RunRequest {
                     &TRACE,
                 ))
             }
-            _ => Err(SimulateError::option(
+            _ => Err(OptionError::new(
                 "--workload",
                 &self.workload,
                 "known are published, farm, rate and trace:FILE",
-            )),
+            )
+            .into()),
         }
     }
 
@@ -186,11 +193,7 @@ impl RunRequest {
         let time_scale = self.time_scale.unwrap_or(1.0);
         if !(0.0..=1000.0).contains(&time_scale) {
             let mend = "give a factor from 0 to 1000";
-            return Err(SimulateError::option(
-                "--time-scale",
-                time_scale.to_string(),
-                mend,
-            ));
+            return Err(OptionError::new("--time-scale", time_scale.to_string(), mend).into());
         }
         let text = std::fs::read_to_string(path).map_err(|cause| SimulateError::Read {
             path: path.to_owned(),
@@ -208,7 +211,7 @@ impl RunRequest {
         let named = |name: &String| {
             PolicyKind::named(name).ok_or_else(|| {
                 let known = PolicyKind::ALL.map(PolicyKind::as_str).join(", ");
-                SimulateError::option("--policies", name, format!("known are {known}"))
+                OptionError::new("--policies", name, format!("known are {known}"))
             })
         };
         let mut policies = self
@@ -222,20 +225,25 @@ impl RunRequest {
         Ok(policies)
     }
 
-    fn balancer(&self) -> Result<BalancerVersion, SimulateError> {
+    fn balancer(&self) -> Result<Balancing, SimulateError> {
         let name = self.balancer.as_deref().unwrap_or("vllm-0.26");
-        BalancerVersion::named(name).ok_or_else(|| {
-            SimulateError::option("--balancer", name, "known are vllm-0.26 and vllm-0.27")
+        let version = BalancerVersion::named(name).ok_or_else(|| {
+            OptionError::new("--balancer", name, "known are vllm-0.26 and vllm-0.27")
+        })?;
+        if self.api_servers == Some(0) {
+            let mend = "at least one serves";
+            return Err(OptionError::new("--api-servers", "0", mend).into());
+        }
+        Ok(Balancing {
+            version,
+            api_servers: self.api_servers,
+            keeps_connections: self.keep_connections,
         })
     }
 
     fn replicas(&self, default: u16) -> Result<u16, SimulateError> {
         match self.replicas.unwrap_or(default) {
-            0 => Err(SimulateError::option(
-                "--replicas",
-                "0",
-                "at least one serves",
-            )),
+            0 => Err(OptionError::new("--replicas", "0", "at least one serves").into()),
             replicas => Ok(replicas),
         }
     }
@@ -246,11 +254,7 @@ impl RunRequest {
             return Ok(round_trip_ms);
         }
         let mend = "give milliseconds from 0 to 60000";
-        Err(SimulateError::option(
-            "--round-trip-ms",
-            round_trip_ms.to_string(),
-            mend,
-        ))
+        Err(OptionError::new("--round-trip-ms", round_trip_ms.to_string(), mend).into())
     }
 }
 
@@ -265,7 +269,7 @@ fn or_default<T: Copy>(given: &[T], default: &[T]) -> Vec<T> {
 /// Seconds of a duration such as `90s`, `3m` or `1h`, from a second to a week.
 pub fn duration_s(option: &'static str, text: &str) -> Result<f64, SimulateError> {
     let error = || {
-        SimulateError::option(
+        OptionError::new(
             option,
             text,
             "give a duration such as 90s, 3m or 1h, up to 168h",
@@ -275,14 +279,14 @@ pub fn duration_s(option: &'static str, text: &str) -> Result<f64, SimulateError
         Some('s') => 1.0,
         Some('m') => 60.0,
         Some('h') => 3600.0,
-        _ => return Err(error()),
+        _ => return Err(error().into()),
     };
     let number: f64 = text[..text.len() - 1].parse().map_err(|_| error())?;
     let seconds = number * unit_s;
     if (1.0..=604_800.0).contains(&seconds) {
         Ok(seconds)
     } else {
-        Err(error())
+        Err(error().into())
     }
 }
 
@@ -296,9 +300,10 @@ pub(crate) fn tokens(text: &str) -> Result<u32, SimulateError> {
     if (100.0..=10e6).contains(&tokens) {
         return Ok(tokens as u32);
     }
-    Err(SimulateError::option(
+    Err(OptionError::new(
         "--context",
         text,
         "give tokens, such as 58k, from 100 to 10000k",
-    ))
+    )
+    .into())
 }

@@ -1,6 +1,7 @@
 //! `lm-warden simulate run`.
 
 use super::{RunRequest, SimulateError, compare, figures, series, table};
+use crate::option::OptionError;
 use crate::results::{Kind, ResultCell, Results, write_atomically};
 use sim::experiment::{Cell, Experiment};
 use sim::policy::PolicyKind;
@@ -52,11 +53,7 @@ fn each_threshold(
 ) -> Result<Results, SimulateError> {
     if !(1..=10_000).contains(&request.seeds) {
         let mend = "give a number from 1 to 10000";
-        return Err(SimulateError::option(
-            "--seeds",
-            request.seeds.to_string(),
-            mend,
-        ));
+        return Err(OptionError::new("--seeds", request.seeds.to_string(), mend).into());
     }
     let base = request.experiment()?;
     let thresholds: Vec<Option<u32>> = match request.spill_thresholds.as_slice() {
@@ -172,7 +169,9 @@ fn settings(request: &RunRequest, experiment: &Experiment) -> serde_json::Value 
         "time_scale": request.time_scale,
         "policies": policies,
         "replicas": experiment.replicas,
-        "balancer": experiment.balancer.as_str(),
+        "balancer": experiment.balancer.version.as_str(),
+        "api_servers": experiment.balancer.api_servers,
+        "keeps_connections": experiment.balancer.keeps_connections,
         "stage_s": experiment.window_s,
         "round_trip_ms": experiment.round_trip_ms,
         "start_spread_s": experiment.start_spread_s,

@@ -65,6 +65,35 @@ fn a_published_run_stands_beside_the_published_table_and_in_json() {
     );
 }
 
+/// The cells that the model is expected to reach, among them hits at 24 sessions, which no fit has seen.
+#[test]
+fn the_promised_cells_of_the_published_table_are_met() {
+    let found = results(
+        &RunRequest {
+            workload: "published".to_owned(),
+            sessions: vec![4, 8, 16, 24],
+            policies: vec!["balanced".to_owned(), "affinity-gauge".to_owned()],
+            seeds: 12,
+            ..RunRequest::default()
+        },
+        &|_| {},
+    )
+    .unwrap();
+    let mut promised = 0;
+    for cell in &found.cells {
+        let policy = sim::policy::PolicyKind::named(&cell.policy).unwrap();
+        for (figure, off, most) in compare::deviations(policy, cell) {
+            promised += 1;
+            let (policy, sessions) = (&cell.policy, cell.sessions);
+            assert!(
+                off.abs() <= most,
+                "{policy}, {sessions}, {figure}: {off:.1}, at most {most}"
+            );
+        }
+    }
+    assert_eq!(promised, 8 + 6);
+}
+
 #[test]
 fn a_run_is_the_same_on_any_number_of_cores() {
     assert_eq!(
@@ -126,6 +155,7 @@ fn every_wrong_option_is_answered_with_what_is_possible() {
     );
     assert!(error(|r| r.stage = Some("3".into())).contains("--stage \"3\""));
     assert!(error(|r| r.balancer = Some("x".into())).contains("vllm-0.26 and vllm-0.27"));
+    assert!(error(|r| r.api_servers = Some(0)).contains("--api-servers \"0\""));
     assert!(error(|r| r.kv_tokens = Some(3)).contains("kv_tokens = 3 is impossible"));
     assert!(error(|r| r.kv_tokens = Some(8000)).contains("never fits a replica"));
     assert!(error(|r| r.sessions = vec![0]).contains("--sessions \"0\""));
@@ -151,6 +181,16 @@ fn a_plan_answers_by_the_rule_and_by_simulation() {
     assert_eq!(answer["sessions_by_rule"], 2);
     assert_eq!(answer["fits_by_rule"], false);
     assert!(answer["cells"].as_array().unwrap().len() >= 4);
+    // 4 sessions of 58,000 tokens of 64 KiB, and a quarter more.
+    assert_eq!(answer["host_gib_per_replica"], 18);
+    let relief = answer["relief"].as_array().unwrap();
+    let own = |row: usize| relief[row]["cell"]["own_hit_percent"].as_f64().unwrap();
+    assert_eq!(relief[1]["cell"]["policy"], "leases");
+    assert_eq!(relief[2]["host_gib_per_replica"], 18);
+    assert!(
+        own(2) > own(0) + 5.0,
+        "host memory brings back what was evicted: {relief:?}"
+    );
     let bad = PlanRequest {
         context: "many".into(),
         ..request

@@ -252,7 +252,7 @@ fn api(name: &str) -> Result<Api, String> {
 
 fn failure(error: BenchError) -> Failure {
     let exit = match error {
-        BenchError::Option { .. }
+        BenchError::Option(_)
         | BenchError::Read { .. }
         | BenchError::Shapes { .. }
         | BenchError::NoResults { .. }

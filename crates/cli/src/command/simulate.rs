@@ -72,6 +72,12 @@ pub(crate) struct Run {
     /// vllm-0.26 (blind for dense models) or vllm-0.27 (load-aware).
     #[arg(long)]
     balancer: Option<String>,
+    /// API servers of that vLLM [default: as many as replicas].
+    #[arg(long, value_name = "N")]
+    api_servers: Option<u16>,
+    /// Connections to the API servers are kept, as the gateway does; else each request opens one.
+    #[arg(long)]
+    keep_connections: bool,
     /// Replicas.
     #[arg(long)]
     replicas: Option<u16>,
@@ -198,6 +204,8 @@ impl From<Run> for RunRequest {
             json: run.json,
             bounds: run.bounds,
             balancer: run.balancer,
+            api_servers: run.api_servers,
+            keep_connections: run.keep_connections,
             replicas: run.replicas,
             spill_thresholds: run.spill_threshold,
             kv_tokens: run.kv_tokens,

@@ -25,6 +25,7 @@ impl Recording {
             max_num_batched_tokens: self.max_num_batched_tokens,
             max_num_seqs: self.max_num_seqs,
             max_model_len: self.max_model_len,
+            host_blocks: 0,
         }
     }
 }

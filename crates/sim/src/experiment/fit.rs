@@ -17,14 +17,27 @@ const CANDIDATES: u32 = 16;
 /// What is left of a range after each round.
 const NARROWING: f64 = 0.7;
 
-/// The free numbers, each with the range that physics and the source's words leave it.
-const FREE: [(&str, f64, f64); 6] = [
-    ("kv_tokens", 34_000.0, 46_000.0),
-    ("prefill_ms_per_token", 0.13, 0.24),
-    ("attention_us_per_token_per_1k", 8.0, 30.0),
-    ("step_overhead_ms", 0.0, 8.0),
-    ("round_trip_ms", 50.0, 300.0),
-    ("start_spread_s", 0.0, 5.0),
+/// One number to find.
+struct Free {
+    name: &'static str,
+    /// What physics and the source's words leave it.
+    range: (f64, f64),
+    /// Where the search begins: round numbers, the best of a coarse scan (its table is in the study of
+    /// the off-arm), so that a fit does not depend on what the last one wrote into the profile.
+    start: f64,
+}
+
+const fn free(name: &'static str, range: (f64, f64), start: f64) -> Free {
+    Free { name, range, start }
+}
+
+const FREE: [Free; 6] = [
+    free("kv_tokens", (34_000.0, 48_000.0), 40_500.0),
+    free("prefill_ms_per_token", (0.13, 0.24), 0.168),
+    free("attention_us_per_token_per_1k", (8.0, 30.0), 18.0),
+    free("step_overhead_ms", (0.0, 8.0), 2.4),
+    free("round_trip_ms", (50.0, 300.0), 60.0),
+    free("start_spread_s", (0.0, 15.0), 8.5),
 ];
 
 /// What a fit found.
@@ -32,8 +45,8 @@ const FREE: [(&str, f64, f64); 6] = [
 pub struct Fitted {
     /// Each free number's name and value.
     pub numbers: Vec<(&'static str, f64)>,
-    /// Mean loss over the fitted cells: the square of a deviation in units of its tolerance, linear
-    /// beyond 1.
+    /// The largest deviation of a promised cell, in units of its tolerance, plus the mean loss over all
+    /// fitted cells: the square of a deviation, linear beyond 1.
     pub objective: f64,
 }
 
@@ -54,7 +67,11 @@ pub fn fit(
     on_round: &mut dyn FnMut(FitProgress<'_>),
 ) -> Result<Fitted, StageError> {
     let mut random = Random::new(1);
-    let mut best = candidate(base, start(base), seeds)?;
+    let mut best = candidate(
+        base,
+        FREE.map(|free| (free.name, free.start)).to_vec(),
+        seeds,
+    )?;
     let mut width = 1.0;
     for round in 1..=rounds {
         let center = best.numbers.clone();
@@ -62,9 +79,10 @@ pub fn fit(
             let numbers = FREE
                 .iter()
                 .zip(&center)
-                .map(|((name, low, high), (_, middle))| {
+                .map(|(free, (_, middle))| {
+                    let (low, high) = free.range;
                     let step = (random.unit() - 0.5) * width * (high - low);
-                    (*name, (middle + step).clamp(*low, *high))
+                    (free.name, (middle + step).clamp(low, high))
                 })
                 .collect();
             let found = candidate(base, numbers, seeds)?;
@@ -76,22 +94,6 @@ pub fn fit(
         on_round(FitProgress { round, best: &best });
     }
     Ok(best)
-}
-
-fn start(base: &Experiment) -> Vec<(&'static str, f64)> {
-    let profile = &base.profile;
-    let values = [
-        profile.kv_tokens as f64,
-        profile.prefill_ms_per_token,
-        profile.attention_us_per_token_per_1k,
-        profile.step_overhead_ms,
-        base.round_trip_ms,
-        base.start_spread_s,
-    ];
-    FREE.iter()
-        .zip(values)
-        .map(|((name, ..), value)| (*name, value))
-        .collect()
 }
 
 fn candidate(
@@ -114,7 +116,7 @@ fn candidate(
     for seed in 1..=seeds {
         cells.extend(experiment.run_seed(u64::from(seed), &mut |_| {})?);
     }
-    let (mut sum, mut terms) = (0.0, 0.0);
+    let (mut sum, mut terms, mut worst) = (0.0, 0.0, 0.0);
     for policy in &experiment.policies {
         for level in &experiment.levels {
             let runs: Vec<&Figures> = cells
@@ -125,15 +127,18 @@ fn candidate(
             let Some(row) = published_row(*policy, level.sessions) else {
                 continue;
             };
-            for deviation in deviations(*policy, &runs, &row.figures) {
+            for (cell, deviation) in deviations(*policy, &runs, &row.figures) {
                 sum += loss(deviation);
                 terms += 1.0;
+                if is_promised(*policy, level.sessions, cell) {
+                    worst = f64::max(worst, deviation.abs());
+                }
             }
         }
     }
     Ok(Fitted {
         numbers,
-        objective: sum / f64::max(terms, 1.0),
+        objective: worst + sum / f64::max(terms, 1.0),
     })
 }
 
@@ -148,9 +153,28 @@ fn loss(deviation: f64) -> f64 {
     }
 }
 
+/// What a published row and a simulated one are compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CellKind {
+    Tokens,
+    Busy,
+    Hits,
+    Median,
+}
+
+/// Whether the model is expected to come within the tolerance there: without affinity at 4 and 8
+/// sessions; with it in throughput at 4, 8 and 16, and in hits at 4 and 8.
+fn is_promised(policy: PolicyKind, sessions: u32, cell: CellKind) -> bool {
+    match (policy, cell) {
+        (PolicyKind::AffinityGauge, CellKind::Tokens) => true,
+        (PolicyKind::AffinityGauge, CellKind::Hits) | (PolicyKind::Balanced, _) => sessions < 16,
+        _ => false,
+    }
+}
+
 /// Deviations of the mean over the runs from the published cell, in units of what counts as close:
 /// 10 % of throughput, 0.3 replicas, 8 points of hits without affinity and 4 with, 0.6 s of median.
-fn deviations(policy: PolicyKind, runs: &[&Figures], published: &Figures) -> Vec<f64> {
+fn deviations(policy: PolicyKind, runs: &[&Figures], published: &Figures) -> [(CellKind, f64); 4] {
     let mean = |figure: fn(&Figures) -> f64| -> f64 {
         runs.iter().map(|figures| figure(figures)).sum::<f64>() / runs.len() as f64
     };
@@ -159,10 +183,12 @@ fn deviations(policy: PolicyKind, runs: &[&Figures], published: &Figures) -> Vec
     let hits = |f: &Figures| f.prefix_hit_percent_vllm.unwrap_or(0.0);
     let median = |f: &Figures| f.ttfb_s_p50.unwrap_or(0.0);
     let difference = |figure: fn(&Figures) -> f64| mean(figure) - figure(published);
-    vec![
-        difference(tokens) / (0.1 * tokens(published)),
-        difference(|f| f.replicas_busy) / 0.3,
-        difference(hits) / if off { 8.0 } else { 4.0 },
-        difference(median) / 0.6,
+    let tokens_off = difference(tokens) / (0.1 * tokens(published));
+    let hits_off = difference(hits) / if off { 8.0 } else { 4.0 };
+    [
+        (CellKind::Tokens, tokens_off),
+        (CellKind::Busy, difference(|f| f.replicas_busy) / 0.3),
+        (CellKind::Hits, hits_off),
+        (CellKind::Median, difference(median) / 0.6),
     ]
 }

@@ -13,7 +13,7 @@ mod tests;
 pub use fit::{FitProgress, Fitted, fit};
 pub use published::{PublishedRow, published_row, published_rows};
 
-use crate::fleet::{BalancerVersion, Fleet};
+use crate::fleet::{Balancing, Fleet};
 use crate::policy::{Knobs, Policy, PolicyKind};
 use crate::profile::Profile;
 use crate::run::{Arrivals, Figures, Outcome, Stage, StageError, run_stage};
@@ -27,8 +27,8 @@ pub struct Experiment {
     pub profile: Profile,
     /// How many replicas.
     pub replicas: u16,
-    /// Which vLLM balances them where no policy does.
-    pub balancer: BalancerVersion,
+    /// How they are balanced where no policy chooses.
+    pub balancer: Balancing,
     /// What the sessions do.
     pub workload: Workload,
     /// Loads, in the order in which they are run.

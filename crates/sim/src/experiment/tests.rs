@@ -1,13 +1,14 @@
 //! Experiments over levels, policies and seeds: repeatable, bounded, as published.
 
 use super::*;
+use crate::fleet::BalancerVersion;
 use crate::workload::Published;
 
 fn experiment() -> Experiment {
     Experiment {
         profile: Profile::named("rtx-a4000-qwen3-4b").unwrap(),
         replicas: 4,
-        balancer: BalancerVersion::V026,
+        balancer: BalancerVersion::V026.into(),
         workload: Workload::Published(Published::default()),
         levels: vec![Level::closed(4), Level::closed(8)],
         policies: vec![PolicyKind::Balanced, PolicyKind::Affinity],
@@ -56,8 +57,10 @@ fn no_run_is_better_than_its_bounds() {
             cell.figures.output_tokens_per_min,
             bounds.output_tokens_per_min,
         );
+        // A turn more or less may end within the window, at either end.
+        let edges = 2.0 * 256.0;
         assert!(
-            tokens <= 1.02 * most,
+            tokens <= 1.02 * most + edges,
             "{:?}: {tokens} > {most}",
             cell.policy
         );

@@ -7,7 +7,7 @@ mod balancer;
 mod replica;
 
 pub(crate) use balancer::Balancer;
-pub use balancer::BalancerVersion;
+pub use balancer::{BalancerVersion, Balancing};
 pub(crate) use replica::Replica;
 
 use crate::profile::Profile;
@@ -26,12 +26,12 @@ pub struct Fleet {
 
 impl Fleet {
     /// `replicas` (at least 1) cold engines of this profile.
-    pub fn new(profile: &Profile, replicas: u16, balancer: BalancerVersion) -> Self {
+    pub fn new(profile: &Profile, replicas: u16, balancer: impl Into<Balancing>) -> Self {
         let count = usize::from(replicas.max(1));
         Self {
             profile: profile.clone(),
             replicas: vec![Replica::new(profile); count],
-            balancer: Balancer::new(balancer, count),
+            balancer: Balancer::new(balancer.into(), count),
             now_us: 0,
             next_request: 0,
         }
@@ -51,6 +51,7 @@ impl Fleet {
             sum.prefix_cache_hits += counters.prefix_cache_hits;
             sum.prompt_tokens += counters.prompt_tokens;
             sum.prompt_tokens_cached += counters.prompt_tokens_cached;
+            sum.prompt_tokens_loaded += counters.prompt_tokens_loaded;
             sum.generation_tokens += counters.generation_tokens;
             sum.preemptions += counters.preemptions;
         }

@@ -62,6 +62,7 @@ struct ProfileFile {
     kv_read_ms_per_1k: Sourced<f64>,
     kv_bytes_per_token: Sourced<u64>,
     kv_tokens: Sourced<u64>,
+    host_read_gb_per_s: Sourced<f64>,
     max_num_seqs: Sourced<u32>,
     max_num_batched_tokens: Sourced<u32>,
     max_model_len: Sourced<u32>,
@@ -87,6 +88,10 @@ pub(super) fn parse(text: &str) -> Result<Profile, toml::de::Error> {
             .kv_bytes_per_token
             .take("kv_bytes_per_token", &mut sources),
         kv_tokens: file.kv_tokens.take("kv_tokens", &mut sources),
+        host_read_gb_per_s: file
+            .host_read_gb_per_s
+            .take("host_read_gb_per_s", &mut sources),
+        host_kv_tokens: 0,
         max_num_seqs: file.max_num_seqs.take("max_num_seqs", &mut sources),
         max_num_batched_tokens: file
             .max_num_batched_tokens

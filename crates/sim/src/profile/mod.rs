@@ -73,6 +73,10 @@ pub struct Profile {
     pub kv_bytes_per_token: u64,
     /// Tokens the KV cache of one replica holds.
     pub kv_tokens: u64,
+    /// From host memory to the card, GB (10^9 bytes) a second.
+    pub host_read_gb_per_s: f64,
+    /// Tokens of KV that host memory keeps for a replica; 0 unless [`Self::with_host_gib`].
+    pub host_kv_tokens: u64,
     /// vLLM's `max_num_seqs`.
     pub max_num_seqs: u32,
     /// vLLM's `max_num_batched_tokens`.
@@ -113,6 +117,14 @@ impl Profile {
         self.validated()
     }
 
+    /// The same machine with `--kv-offloading-size` of so many GiB for each replica.
+    #[must_use]
+    pub fn with_host_gib(mut self, gib: f64) -> Self {
+        let bytes = gib.max(0.0) * f64::from(1 << 30);
+        self.host_kv_tokens = (bytes / self.kv_bytes_per_token.max(1) as f64) as u64;
+        self
+    }
+
     fn validated(self) -> Result<Self, ProfileError> {
         let impossible = |field, value, why| ProfileError::Impossible {
             name: self.name.clone(),
@@ -137,6 +149,14 @@ impl Profile {
                     "a cost is a finite number from 0 up",
                 ));
             }
+        }
+        if !self.host_read_gb_per_s.is_finite() || self.host_read_gb_per_s <= 0.0 {
+            let why = "host memory is read at some speed";
+            return Err(impossible(
+                "host_read_gb_per_s",
+                self.host_read_gb_per_s,
+                why,
+            ));
         }
         if self.step_overhead_ms + self.weights_read_ms <= 0.0 {
             return Err(impossible("weights_read_ms", 0.0, "a step takes some time"));
@@ -166,17 +186,19 @@ impl Profile {
             max_num_batched_tokens: self.max_num_batched_tokens,
             max_num_seqs: self.max_num_seqs,
             max_model_len: self.max_model_len,
+            host_blocks: (self.host_kv_tokens / u64::from(BLOCK_SIZE)) as u32,
         }
     }
 
     /// Duration of a step in milliseconds:
     ///
-    /// `overhead + max(P·f + Σ(Pᵢ·ctxᵢ)·a, W/BW) + (KV tokens read)·v`
+    /// `overhead + max(P·f + Σ(Pᵢ·ctxᵢ)·a, W/BW) + (KV tokens read)·v + (KV bytes loaded)/PCIe`
     ///
     /// P is every token the step computes. Its matrix products hide behind the reading of the
     /// weights or the other way round, hence the maximum. A prefill chunk (more than one token)
     /// pays attention by `a` for the mean context of its tokens; a decode reads its whole context
-    /// once and pays by `v`, which nothing hides.
+    /// once and pays by `v`, which nothing hides. What is read back from host memory delays the whole
+    /// step; vLLM reads beside the steps and delays only the request, so this errs against the tier.
     pub fn step_ms(&self, step: &Step) -> f64 {
         let mut tokens = 0.0;
         let mut token_contexts_k = 0.0;
@@ -196,5 +218,12 @@ impl Profile {
         self.step_overhead_ms
             + compute_ms.max(self.weights_read_ms)
             + kv_read_k * self.kv_read_ms_per_1k
+            + self.load_ms(step.loaded_tokens)
+    }
+
+    /// Time to read the KV of so many tokens back from host memory, milliseconds.
+    pub fn load_ms(&self, tokens: u32) -> f64 {
+        let bytes = f64::from(tokens) * self.kv_bytes_per_token as f64;
+        bytes / (self.host_read_gb_per_s * 1e6)
     }
 }

@@ -16,6 +16,7 @@ fn step(requests: &[(u32, u32)]) -> Step {
     Step {
         scheduled,
         preempted: Vec::new(),
+        loaded_tokens: 0,
     }
 }
 
@@ -43,7 +44,7 @@ fn every_built_in_profile_is_complete_and_says_where_each_number_comes_from() {
     for name in Profile::names() {
         let profile = Profile::named(name).unwrap();
         assert_eq!(profile.name, name);
-        assert_eq!(profile.provenance.len(), 10);
+        assert_eq!(profile.provenance.len(), 11);
         assert!(
             profile.provenance.iter().all(|p| !p.source.is_empty()),
             "{name}"
@@ -57,6 +58,24 @@ fn a_decode_step_reads_the_weights_and_its_contexts() {
         round().step_ms(&step(&[(1, 4000), (1, 2000)])),
         1.0 + 20.0 + 3.0,
     );
+}
+
+#[test]
+fn what_host_memory_gives_back_costs_its_bytes_over_the_bandwidth() {
+    let profile = Profile {
+        kv_bytes_per_token: 100_000,
+        host_read_gb_per_s: 20.0,
+        ..round()
+    };
+    // 1.6 GB at 20 GB/s.
+    let loads = Step {
+        loaded_tokens: 16_000,
+        ..step(&[(1, 0)])
+    };
+    assert_ms(profile.step_ms(&loads), 1.0 + 20.0 + 80.0);
+    let profile = profile.with_host_gib(1.0);
+    assert_eq!(profile.host_kv_tokens, 10_737);
+    assert_eq!(profile.scheduler_config().host_blocks, 671);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! making, so that a seed decides the whole run.
 
 mod client;
+mod engine;
 mod figures;
 mod record;
 mod stage;

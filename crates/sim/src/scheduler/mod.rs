@@ -11,6 +11,7 @@
 //! the first, and so sees a finish one step late, as vLLM does.
 
 mod block_pool;
+mod host_tier;
 mod prefix;
 mod queue;
 mod request;
@@ -18,6 +19,7 @@ mod request;
 mod tests;
 
 use block_pool::BlockPool;
+use host_tier::HostTier;
 pub(crate) use prefix::PrefixHashes;
 use request::{Request, Requests, Slot};
 use std::collections::VecDeque;
@@ -39,6 +41,8 @@ pub struct SchedulerConfig {
     pub max_num_seqs: u32,
     /// Longest prompt plus output.
     pub max_model_len: u32,
+    /// Blocks that host memory keeps beside them (`--kv-offloading-size`); 0 without.
+    pub host_blocks: u32,
 }
 
 /// What one step does.
@@ -48,6 +52,8 @@ pub struct Step {
     pub scheduled: Vec<ScheduledRequest>,
     /// Preempted in this step, in order.
     pub preempted: Vec<RequestId>,
+    /// Tokens whose KV is read back from host memory before it, for requests that it admits.
+    pub loaded_tokens: u32,
 }
 
 /// One request's share of a step.
@@ -73,8 +79,10 @@ pub struct Counters {
     pub prefix_cache_hits: u64,
     /// `vllm:prompt_tokens_total`: prompt tokens of requests when first admitted.
     pub prompt_tokens: u64,
-    /// `vllm:prompt_tokens_cached_total`: of these, tokens found in the cache.
+    /// `vllm:prompt_tokens_cached_total`: of these, tokens found in the cache, or in host memory.
     pub prompt_tokens_cached: u64,
+    /// Of these, tokens read back from host memory.
+    pub prompt_tokens_loaded: u64,
     /// `vllm:generation_tokens_total`.
     pub generation_tokens: u64,
     /// `vllm:num_preemptions_total`.
@@ -90,6 +98,7 @@ impl Counters {
             prefix_cache_hits: self.prefix_cache_hits - earlier.prefix_cache_hits,
             prompt_tokens: self.prompt_tokens - earlier.prompt_tokens,
             prompt_tokens_cached: self.prompt_tokens_cached - earlier.prompt_tokens_cached,
+            prompt_tokens_loaded: self.prompt_tokens_loaded - earlier.prompt_tokens_loaded,
             generation_tokens: self.generation_tokens - earlier.generation_tokens,
             preemptions: self.preemptions - earlier.preemptions,
         }
@@ -101,6 +110,7 @@ impl Counters {
 pub struct Scheduler {
     config: SchedulerConfig,
     pool: BlockPool,
+    host: HostTier,
     requests: Requests,
     running: Vec<Slot>,
     waiting: VecDeque<Slot>,
@@ -112,6 +122,7 @@ impl Scheduler {
     pub fn new(config: SchedulerConfig) -> Self {
         Self {
             pool: BlockPool::new(config.num_blocks),
+            host: HostTier::new(config.host_blocks as usize),
             config,
             requests: Requests::default(),
             running: Vec::new(),
@@ -176,7 +187,7 @@ impl Scheduler {
         self.pool.forget_all();
     }
 
-    /// Prompt tokens found in the cache when the request was first admitted; `None` before that and
+    /// Prompt tokens found in the cache (or in host memory) when the request was first admitted; `None` before that and
     /// after its end.
     pub fn cached_tokens(&self, id: RequestId) -> Option<u32> {
         self.requests

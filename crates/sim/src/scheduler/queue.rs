@@ -5,6 +5,7 @@
 //! admits nobody. Waiting requests hold nothing: their hits are looked up anew at each step.
 
 use super::block_pool::BlockPool;
+use super::host_tier::HostTier;
 use super::request::{Hit, Request, Slot};
 use super::{ScheduledRequest, Scheduler, Step};
 
@@ -83,10 +84,13 @@ impl Scheduler {
             self.waiting.pop_front();
             self.running.push(slot);
             self.take_hits(slot, hits);
+            let loaded = self.load(slot, hits);
+            step.loaded_tokens += loaded * self.config.block_size;
+            self.count_admission(slot, loaded);
             let request = self.requests.get_mut(slot);
             let tokens = (request.len() - request.computed).min(*budget);
             let blocks = (request.computed + tokens).div_ceil(self.config.block_size);
-            allocate(&mut self.pool, request, (blocks - hits) as usize);
+            allocate(&mut self.pool, request, (blocks - hits - loaded) as usize);
             *budget -= tokens;
             self.schedule(slot, tokens, step);
         }
@@ -125,10 +129,30 @@ impl Scheduler {
         }
         request.registered = hits;
         request.computed = hits * self.config.block_size;
+    }
+
+    /// Takes blocks for what host memory holds of the chain beyond the hits; says for how many.
+    fn load(&mut self, slot: Slot, hits: u32) -> u32 {
+        let request = self.requests.get_mut(slot);
+        let limit = ((request.len() - 1) / self.config.block_size) as usize;
+        let chain = &request.hashes.as_slice()[..limit];
+        let loaded = self.host.chain(&chain[hits as usize..]);
+        self.host.touch(chain);
+        allocate(&mut self.pool, request, loaded);
+        let filled = hits + loaded as u32;
+        register(&mut self.pool, &mut self.host, request, filled);
+        request.computed = filled * self.config.block_size;
+        loaded as u32
+    }
+
+    fn count_admission(&mut self, slot: Slot, loaded: u32) {
+        let loaded_tokens = u64::from(loaded * self.config.block_size);
+        let request = self.requests.get_mut(slot);
         if request.cached_at_admission.is_none() {
             request.cached_at_admission = Some(request.computed);
             self.counters.prompt_tokens += u64::from(request.prompt_len);
             self.counters.prompt_tokens_cached += u64::from(request.computed);
+            self.counters.prompt_tokens_loaded += loaded_tokens;
         }
     }
 
@@ -140,7 +164,7 @@ impl Scheduler {
         let context = request.computed;
         request.computed += tokens;
         let known = request.computed.min(request.len());
-        register(&mut self.pool, request, known / block_size);
+        register(&mut self.pool, &mut self.host, request, known / block_size);
         let samples = request.computed == request.len() + request.pending_outputs;
         if samples {
             request.pending_outputs += 1;
@@ -165,7 +189,7 @@ impl Scheduler {
         // With a second step in flight, this token's block may have been written before its
         // contents were known. (A request preempted meanwhile has computed nothing.)
         let known = request.computed.saturating_sub(request.pending_outputs);
-        register(&mut self.pool, request, known / block_size);
+        register(&mut self.pool, &mut self.host, request, known / block_size);
         request.len() >= self.config.max_model_len
             || request.len() - request.prompt_len >= request.output_max
     }
@@ -189,10 +213,12 @@ fn allocate(pool: &mut BlockPool, request: &mut Request, count: usize) {
     }
 }
 
-fn register(pool: &mut BlockPool, request: &mut Request, full_blocks: u32) {
+fn register(pool: &mut BlockPool, host: &mut HostTier, request: &mut Request, full_blocks: u32) {
     for index in request.registered..full_blocks {
         let index = index as usize;
-        pool.register(request.blocks[index], request.hashes.as_slice()[index]);
+        let hash = request.hashes.as_slice()[index];
+        pool.register(request.blocks[index], hash);
+        host.store(hash);
     }
     request.registered = request.registered.max(full_blocks);
 }

@@ -13,6 +13,7 @@ fn scheduler(num_blocks: u32, max_num_batched_tokens: u32, max_num_seqs: u32) ->
         max_num_batched_tokens,
         max_num_seqs,
         max_model_len: 64,
+        host_blocks: 0,
     })
 }
 
@@ -63,6 +64,38 @@ fn a_long_prompt_is_computed_in_chunks_of_the_budget() {
         complete(&mut s, &step);
     }
     assert_eq!((s.running(), s.free_blocks()), (0, 19));
+}
+
+#[test]
+fn an_evicted_prefix_comes_back_from_host_memory() {
+    let run = |host_blocks| {
+        let config = SchedulerConfig {
+            host_blocks,
+            ..scheduler(8, 32, 4).config().clone()
+        };
+        let mut s = Scheduler::new(config);
+        for stream in [1, 2] {
+            // Each takes six of the seven blocks.
+            s.add(RequestId(stream), tokens(stream as u32, 23), 1);
+            drain(&mut s);
+        }
+        s.add(RequestId(3), tokens(1, 23), 1);
+        let step = s.step().unwrap();
+        let counters = s.counters();
+        (
+            scheduled(&step),
+            step.loaded_tokens,
+            counters.prompt_tokens_cached,
+            counters.prompt_tokens_loaded,
+        )
+    };
+    // The cache itself keeps the head of the first prompt's chain in its seventh block.
+    assert_eq!(run(0), (vec![(3, 19, 4)], 0, 4, 0));
+    assert_eq!(run(100), (vec![(3, 3, 20)], 16, 20, 16));
+    // A tier that holds less than both prompts drops the first one's head, and nothing is found
+    // behind a gap.
+    let (scheduled, loaded, ..) = run(7);
+    assert_eq!((scheduled, loaded), (vec![(3, 19, 4)], 0));
 }
 
 #[test]

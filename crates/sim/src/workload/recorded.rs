@@ -1,6 +1,7 @@
 //! Replays of recorded shapes: real sessions without their text.
 //!
-//! A row is a request; `in`, `out`, `cached_ideal` and `think_time` say all that a cache can see.
+//! A row is a request; `in`, `out`, `cached_ideal` and `think_time` say all that a cache can see. A
+//! pause that was not recorded (an empty field) is none.
 //! What different sessions share is not recorded, so they share nothing here.
 
 use super::{Session, Turn};
@@ -148,12 +149,15 @@ impl<'text> Row<'_, 'text> {
     fn turn(&self, time_scale: f64) -> Result<Turn, RecordedError> {
         let prompt = self.count(1)?;
         let kept_tokens = self.count(3)?.min(prompt.saturating_sub(1));
-        let think_s: f64 = self
-            .text(4)
-            .parse()
-            .ok()
-            .filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0)
-            .ok_or_else(|| self.error(4, "a number of seconds"))?;
+        let think_s = match self.text(4) {
+            // The recording did not see when the answer before it ended.
+            "" => 0.0,
+            text => text
+                .parse()
+                .ok()
+                .filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0)
+                .ok_or_else(|| self.error(4, "a number of seconds"))?,
+        };
         if prompt == 0 {
             return Err(self.error(1, "a prompt of at least one token"));
         }
@@ -216,5 +220,22 @@ mod tests {
         assert!(message("").starts_with("no session"));
         let error = Recorded::from_csv("trace,in\n", 1.0, 10).unwrap_err();
         assert_eq!(error.to_string(), "line 1: no column \"out\"");
+    }
+
+    #[test]
+    fn the_recorded_sessions_of_claude_code_are_read_whole() {
+        let shared = std::env::var_os("LM_WARDEN_SHARED").map_or_else(
+            || std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+            std::path::PathBuf::from,
+        );
+        let path = shared.join("traces/claude_code_shapes.csv");
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            eprintln!("SKIPPED: {} is not there", path.display());
+            return;
+        };
+        let recorded = Recorded::from_csv(&text, 1.0, u32::MAX).unwrap();
+        assert_eq!(recorded.sessions(), 710);
+        let turns: usize = recorded.traces.iter().map(Vec::len).sum();
+        assert_eq!(turns, 48_658);
     }
 }
