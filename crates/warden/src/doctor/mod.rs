@@ -6,6 +6,7 @@
 mod disk;
 mod door;
 mod engines;
+mod host_memory;
 mod machine;
 mod ports;
 mod report;
@@ -70,6 +71,7 @@ impl Finding {
 pub fn examine(config: &Config) -> Vec<Finding> {
     let mut findings = machine::cards(config, &crate::gpus::look());
     findings.extend(engines::findings(config));
+    findings.extend(host_memory::findings(config));
     findings.extend(ports::findings(config));
     findings.extend(disk::findings(config));
     findings.extend(door::findings(config));
