@@ -9,11 +9,12 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import time
 import unittest
 
 import engine
 import supervised
-from setup import Service
+from setup import POLL_S, Service
 
 # Claude Code's tools and system prompt alone are 16,000 tokens and more.
 CONTEXT_TOKENS = 32_768
@@ -38,8 +39,16 @@ class Claude(Service):
         models = supervised.config(cls.install, "", arguments)
         models = models.replace('name = "tiny"', 'name = "tiny"\naliases = ["claude-*"]')
         cls.warden = cls.enterClassContext(cls.start_warden(models, start_s_max=engine.START_S_MAX))
-        cls.addClassCleanup(cls.warden.post, "/models/tiny/stop")
+        cls.addClassCleanup(cls.stop)
         cls.home = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+
+    @classmethod
+    def stop(cls):
+        """An engine that has not ended by the warden's end is left to the next one."""
+        cls.warden.post("/models/tiny/stop")
+        deadline = time.monotonic() + engine.STOP_S_MAX
+        while cls.warden.get("/models/tiny")["state"] != "stopped" and time.monotonic() < deadline:
+            time.sleep(POLL_S)
 
     def ask(self, *arguments: str) -> subprocess.CompletedProcess:
         environment = {
