@@ -95,6 +95,22 @@ e2e-vllm-ci: debug-build ## The part of it that CI runs: a quarter of an hour on
 fuzz: ## Fuzz every parser of outside bytes; ARGS="SECONDS [TARGET...]", ten minutes each: ARGS=600
 	scripts/fuzz $(ARGS)
 
+.PHONY: faults
+faults: system ## The gateway under faults from seeds, in virtual time; ARGS="FROM..TO" chooses the seeds
+	LM_WARDEN_SEEDS=$(or $(ARGS),0..1000) cargo test --locked -p lm-warden-warden --test it faults:: -- --nocapture
+
+.PHONY: soak
+soak: build ## 2,000 slow streams, clients that leave, engines that die; hours: ARGS="--seconds 14400"
+	scripts/trial soak $(ARGS)
+
+.PHONY: bench-failures
+bench-failures: build ## What a killed and a wedged replica cost under 20 new sessions a second
+	scripts/trial failures $(ARGS)
+
+.PHONY: advisories
+advisories: ## Known vulnerabilities of the dependencies, where their database can be reached
+	scripts/advisories
+
 ##@ Measurements
 
 .PHONY: bench-routing

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
+use hyper::Response;
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -33,22 +35,10 @@ impl Connection {
         Ok(Self { address, sender })
     }
 
-    /// Sends one turn of `session` and reads the whole reply. Opens a new connection first if the
-    /// target has closed this one in between.
+    /// Sends one turn of `session` and reads the whole reply.
     pub(crate) async fn turn(&mut self, session: &str, body: &Bytes) -> anyhow::Result<Timing> {
-        if self.sender.ready().await.is_err() {
-            *self = Self::open(self.address).await?;
-            self.sender.ready().await?;
-        }
-        let request = http::Request::post("/v1/messages?beta=true")
-            .header("host", self.address.to_string())
-            .header("content-type", "application/json")
-            .header("user-agent", "proxy-bench")
-            .header("anthropic-version", "2023-06-01")
-            .header("x-claude-code-session-id", session)
-            .body(Full::new(body.clone()))?;
         let started = Instant::now();
-        let mut reply = self.sender.send_request(request).await?;
+        let mut reply = self.send(session, body, &[]).await?;
         ensure!(
             reply.status() == 200,
             "{} answered {}",
@@ -63,6 +53,41 @@ impl Connection {
         Ok(Timing {
             first_byte: first_byte.context("an empty reply")?,
         })
+    }
+
+    /// Sends one turn of `session`; the reply's body is still to be read. Opens a new connection first
+    /// if the target has closed this one in between.
+    pub(crate) async fn send(
+        &mut self,
+        session: &str,
+        body: &Bytes,
+        headers: &[(&str, String)],
+    ) -> anyhow::Result<Response<Incoming>> {
+        if self.sender.ready().await.is_err() {
+            *self = Self::open(self.address).await?;
+            self.sender.ready().await?;
+        }
+        let mut request = http::Request::post("/v1/messages?beta=true")
+            .header("host", self.address.to_string())
+            .header("content-type", "application/json")
+            .header("user-agent", "proxy-bench")
+            .header("anthropic-version", "2023-06-01")
+            .header("x-claude-code-session-id", session);
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let request = request.body(Full::new(body.clone()))?;
+        Ok(self.sender.send_request(request).await?)
+    }
+
+    /// The body of a `GET`.
+    pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<Bytes> {
+        self.sender.ready().await?;
+        let request = http::Request::get(path)
+            .header("host", self.address.to_string())
+            .body(Full::default())?;
+        let reply = self.sender.send_request(request).await?;
+        Ok(reply.into_body().collect().await?.to_bytes())
     }
 }
 

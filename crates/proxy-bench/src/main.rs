@@ -12,9 +12,11 @@ mod mock;
 mod process;
 mod report;
 mod target;
+mod trial;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
@@ -41,7 +43,14 @@ enum Command {
         /// How many ports to listen on; they are printed, one a line.
         #[arg(long, default_value_t = 4)]
         ports: usize,
+        /// Listen on this address instead of free ports.
+        #[arg(long)]
+        at: Option<SocketAddr>,
     },
+    /// Thousands of slow streams, clients that leave, engines that die: nothing may leak.
+    Soak(trial::soak::Args),
+    /// Kills and wedges one of four replicas, and counts what that costs.
+    Failures(trial::failures::Args),
 }
 
 #[derive(clap::Args)]
@@ -81,15 +90,18 @@ struct RunArgs {
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> anyhow::Result<ExitCode> {
     match Args::parse().command {
+        Command::Soak(args) => return trial::soak::run(&args).await,
+        Command::Failures(args) => return trial::failures::run(&args).await,
         Command::Run(args) => run(&args).await,
         Command::Load(args) => {
             let body = body::messages(args.body_bytes, args.stream);
             measure::closed_loop(args.address, &body, args.requests, args.sessions).await
         }
-        Command::Mock { ports } => mock::serve(ports).await,
-    }
+        Command::Mock { ports, at } => mock::serve(ports, at).await,
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn run(args: &RunArgs) -> anyhow::Result<()> {

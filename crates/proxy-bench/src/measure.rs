@@ -249,7 +249,7 @@ async fn memory(plan: &Plan, targets: &[Target]) -> anyhow::Result<Vec<Memory>> 
 }
 
 /// The value below which `percent` of the sorted samples lie; 0 without any.
-fn percentile(sorted: &[f64], percent: usize) -> f64 {
+pub(crate) fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(rank).copied().unwrap_or(0.0)
 }

@@ -51,6 +51,11 @@ impl Running {
         Ok(total)
     }
 
+    /// Descriptors that the process itself has open.
+    pub(crate) fn open_files(&self) -> anyhow::Result<usize> {
+        Ok(fs::read_dir(format!("/proc/{}/fd", self.0.id()))?.count())
+    }
+
     fn tree(&self) -> anyhow::Result<Vec<Stat>> {
         let all: HashMap<u32, Stat> = fs::read_dir("/proc")?
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())

@@ -60,6 +60,11 @@ impl Target {
         Ok(targets)
     }
 
+    /// lm-warden alone, before these engines.
+    pub(crate) async fn warden(engines: &[SocketAddr], binary: &Path) -> anyhow::Result<Self> {
+        Self::start("lm-warden", lm_warden, engines, binary).await
+    }
+
     async fn start(
         name: &'static str,
         setup: Setup,

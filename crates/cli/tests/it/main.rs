@@ -7,6 +7,7 @@ mod clients;
 mod configuration;
 mod crate_graph;
 mod engine_command;
+mod faults;
 mod keys;
 mod replay;
 mod restart;

@@ -5,7 +5,7 @@ use std::{
     io::{BufRead as _, BufReader},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Child, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex},
     thread::JoinHandle,
 };
@@ -27,6 +27,9 @@ kind = "simulated"
 data_parallel_size = 4
 speed = 1000.0
 "#;
+
+/// On a free port.
+const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
 
 /// A running warden, killed when dropped.
 #[derive(Debug)]
@@ -54,9 +57,35 @@ impl Warden {
 
     /// Starts it with these arguments.
     pub(crate) fn spawn(directory: &Path, arguments: &[&str]) -> Self {
-        let mut child = binary()
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .args(arguments)
+        let mut command = binary();
+        command.args(SERVE).args(arguments);
+        Self::run(directory, command)
+    }
+
+    /// Starts it with four fast replicas behind a shell's words, e.g. `ulimit -n 64`.
+    pub(crate) fn limited(directory: &Path, words: &str) -> Self {
+        let file = directory.join("warden.toml");
+        fs::write(&file, CONFIG).unwrap();
+        let program = binary();
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("{words}; exec \"$0\" \"$@\"")])
+            .arg(program.get_program())
+            .args(SERVE)
+            .arg("--config")
+            .arg(&file)
+            .stdin(Stdio::null());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Self::run(directory, command)
+    }
+
+    fn run(directory: &Path, mut command: Command) -> Self {
+        let mut child = command
             .env("XDG_STATE_HOME", directory)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

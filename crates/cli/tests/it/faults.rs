@@ -1,0 +1,116 @@
+//! What a machine does to the service: kills it at any moment, has no room on its disk, no file to
+//! open. What is drawn comes from a seed, which a failure names; `LM_WARDEN_SEED` runs another one.
+
+use std::{io::Write as _, net::TcpStream, path::Path, process::Stdio, time::Duration};
+
+use crate::support::{CONFIG, Warden, binary, homes_bytes, messages, until};
+
+const SESSIONS: u64 = 6;
+/// Least bytes of one home on disk.
+const RECORD_BYTES: u64 = 60;
+const KILLS: u64 = 5;
+
+fn seed() -> u64 {
+    std::env::var("LM_WARDEN_SEED").map_or(1, |seed| seed.parse().expect("a number"))
+}
+
+/// The `n`th number of a seed (splitmix64), below `end`.
+fn drawn(seed: u64, n: u64, end: u64) -> u64 {
+    let mut z = seed.wrapping_add(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) % end
+}
+
+fn went(warden: &Warden, session: u64) -> (String, String) {
+    let session = format!("session-{session}");
+    warden.url.turn("demo", &session, "hello").went()
+}
+
+fn homes(warden: &Warden) -> Vec<String> {
+    (0..SESSIONS)
+        .map(|session| went(warden, session).1)
+        .collect()
+}
+
+/// Starts it and kills it so many milliseconds later, whatever it is doing by then.
+fn start_and_kill(directory: &Path, after_ms: u64) {
+    let file = directory.join("warden.toml");
+    std::fs::write(&file, CONFIG).unwrap();
+    let mut child = binary()
+        .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+        .arg(file)
+        .env("XDG_STATE_HOME", directory)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(after_ms));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn killed_at_any_moment_of_its_start_it_starts_again_with_all_homes() {
+    let seed = seed();
+    let directory = tempfile::tempdir().unwrap();
+    let mut warden = Warden::start(directory.path());
+    let before = homes(&warden);
+    until("the homes to be written", || {
+        (homes_bytes(directory.path()) >= SESSIONS * RECORD_BYTES).then_some(())
+    });
+    warden.kill();
+    for n in 0..KILLS {
+        start_and_kill(directory.path(), drawn(seed, n, 300));
+    }
+    let warden = Warden::start(directory.path());
+    for (session, home) in (0..).zip(&before) {
+        let again = went(&warden, session);
+        assert_eq!(again, ("sticky".to_owned(), home.clone()), "seed {seed}");
+    }
+}
+
+/// `EFBIG` at the first byte past the limit, which is a full disk to whoever writes.
+#[test]
+fn a_full_disk_stops_nothing_and_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    // First with room, so that the seed is there.
+    Warden::start(directory.path()).terminate();
+    let mut warden = Warden::limited(directory.path(), "trap '' XFSZ; ulimit -f 0").ready();
+    let before = homes(&warden);
+    warden.logged("homes cannot be written");
+    for (session, home) in (0..).zip(&before) {
+        assert_eq!(went(&warden, session), ("sticky".to_owned(), home.clone()));
+    }
+    assert_eq!(warden.terminate().code(), Some(0));
+}
+
+#[test]
+fn a_flood_past_the_open_files_leaves_replicas_in_and_is_answered_afterwards() {
+    let directory = tempfile::tempdir().unwrap();
+    let warden = Warden::limited(directory.path(), "ulimit -n 72").ready();
+    let home = went(&warden, 1).1;
+    let body = messages("demo", "hello", false);
+    let flood: Vec<TcpStream> = (0..100)
+        .map(|_| {
+            let address = warden.url.0.strip_prefix("http://").unwrap();
+            let mut stream = TcpStream::connect(address).unwrap();
+            let length = body.len();
+            // No reply is read yet, and the connections stay.
+            let _ = write!(
+                stream,
+                "POST /v1/messages HTTP/1.1\r\nhost: w\r\ncontent-length: {length}\r\n\r\n{body}"
+            );
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(500));
+    drop(flood);
+    until("an answer after the flood", || {
+        let reply = warden.url.turn("demo", "session-1", "hello");
+        (reply.status == 200).then_some(())
+    });
+    assert_eq!(went(&warden, 1), ("sticky".to_owned(), home));
+    let model = &warden.url.get("/api/v1/models")["models"][0];
+    assert_eq!(model["state"], "ready", "{model}");
+}
