@@ -1,4 +1,5 @@
-# Every task of the project. `make help` lists them; CI runs `make check e2e-claude e2e-vllm-ci`.
+# Every task of the project. `make help` lists them; CI runs
+# `make check e2e-claude e2e-vllm-ci fuzz soak bench-failures advisories`.
 # A task installs what it needs; what it cannot install it names, and skips only that part.
 
 SHELL := /bin/bash
