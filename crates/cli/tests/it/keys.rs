@@ -111,6 +111,63 @@ fn only_loopback_listens_without_keys() {
 }
 
 #[test]
+fn commands_reach_a_warden_over_tls_where_they_trust_its_certificate() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let (cert, private) = (here.join("cert.pem"), here.join("key.pem"));
+    fs::write(&cert, made.cert.pem()).unwrap();
+    fs::write(&private, made.signing_key.serialize_pem()).unwrap();
+    let text = format!("[server.tls]\ncert = {cert:?}\nkey = {private:?}\n{CONFIG}");
+    let warden = Warden::with(here, &text);
+    let url = &warden.url.0;
+    assert!(url.starts_with("https://127.0.0.1:"), "{url}");
+    let trusting = |arguments: &[&str]| {
+        let mut command = binary();
+        command.args(arguments).args(["--url", url]);
+        command.env("LM_WARDEN_CA", &cert).output().unwrap()
+    };
+    until("the model", || {
+        (trusting(&["status"]).status.code() == Some(0)).then_some(())
+    });
+    let output = trusting(&["claude"]);
+    let line = format!("export NODE_EXTRA_CA_CERTS={}", cert.display());
+    assert!(
+        stdout(&output).lines().any(|l| l == line),
+        "{}",
+        stdout(&output)
+    );
+
+    let output = run(&["status", "--url", url]);
+    assert!(
+        [2, 3].contains(&output.status.code().unwrap()),
+        "{}",
+        stderr(&output)
+    );
+    assert!(
+        stderr(&output).contains("certificate"),
+        "{}",
+        stderr(&output)
+    );
+
+    fs::write(here.join("cert.pem"), "nonsense").unwrap();
+    let config = here.join("warden.toml");
+    let config = config.to_str().unwrap();
+    let state = tempfile::tempdir().unwrap();
+    let output = binary()
+        .args(["serve", "--config", config, "--listen", "127.0.0.1:0"])
+        .env("XDG_STATE_HOME", state.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("server.tls.cert"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
 fn a_running_warden_follows_and_never_logs_a_key() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
