@@ -44,7 +44,7 @@ describe('lists and stats', { skip: noBrowser ?? false, timeout: 120_000 }, () =
       await page.goto('/requests?page=8');
       await page.getByText('Page 8 of 8').waitFor();
       await page.keyboard.press('/');
-      await page.keyboard.type('client left');
+      await page.keyboard.type('client_gone');
       await page.getByText('1 row', { exact: true }).waitFor();
     }));
 
@@ -67,14 +67,14 @@ describe('lists and stats', { skip: noBrowser ?? false, timeout: 120_000 }, () =
   it('draws one page at a time of ten thousand conversations', () =>
     on(scenes.much, async (page) => {
       await page.goto('/conversations');
-      await page.getByText('1,000 rows of the 1,000 that spoke last; 10,000 in all').waitFor();
+      await page.getByText('10,000 rows').waitFor();
       await page.getByRole('button', { name: 'Context' }).click();
       await page
         .getByRole('columnheader', { name: 'Context' })
         .and(page.locator('[aria-sort=descending]'))
         .waitFor();
       await page.getByRole('button', { name: 'Next' }).click();
-      await page.getByText('Page 2 of 20').waitFor();
+      await page.getByText('Page 2 of 200').waitFor();
       // What keeps it smooth: however long the list is, one page of it is drawn.
       assert.equal(await page.locator('tbody tr').count(), 50);
     }));
@@ -98,6 +98,39 @@ describe('lists and stats', { skip: noBrowser ?? false, timeout: 120_000 }, () =
       ]);
     }));
 
+  it('says what is wrong with the history, and that requests are served all the same', () =>
+    on(scenes.busy, async (page, warden) => {
+      warden.history = {
+        writable: false,
+        failing_since: warden.started,
+        failure: '/var/lib/lm-warden/history.sqlite: disk is full; make room on the disk',
+        waiting: 312,
+        dropped: 7,
+        dropped_since: warden.started,
+        set_aside: 'history.damaged-1764470000.sqlite',
+        set_aside_at: warden.started,
+        set_aside_files: 1,
+      };
+      for (const place of ['/stats', '/requests']) {
+        await page.goto(place);
+        await page.getByText('make room on the disk').waitFor();
+        await page.getByText('312 wait in memory to be written').waitFor();
+        await page.getByText('7 lost').waitFor();
+        await page.getByText('history.damaged-1764470000.sqlite').waitFor();
+      }
+    }));
+
+  it('has a range of a week, ticks with their words, and figures by route', () =>
+    on(scenes.busy, async (page, warden) => {
+      await page.goto('/stats?range=7d');
+      await page.locator('canvas').first().waitFor();
+      assert.ok(warden.calls.some((call) => call.includes('/stats?range=7d&step=1h')));
+      await page.getByRole('heading', { name: 'Starts and changes' }).waitFor();
+      await page.getByText('lm-warden 0.1.0 started').waitFor();
+      const row = page.getByRole('row', { name: /^sticky/ });
+      assert.match(await row.innerText(), /\d+ ms/);
+    }));
+
   it('draws the stats that the API gives, and gives them as table and CSV', () =>
     on(scenes.busy, async (page, warden) => {
       await page.goto('/stats');
@@ -110,8 +143,9 @@ describe('lists and stats', { skip: noBrowser ?? false, timeout: 120_000 }, () =
       }
       await page.getByRole('button', { name: 'As table' }).click();
       await page.getByRole('heading', { name: 'Figures per 10 s' }).waitFor();
-      assert.equal(await page.locator('tbody tr').count(), 90);
-      const gaps = await page.locator('tbody tr').filter({ hasText: '––––' }).count();
+      const rows = page.getByRole('region', { name: 'Figures over time' }).locator('tbody tr');
+      assert.equal(await rows.count(), 90);
+      const gaps = await rows.filter({ hasText: '––––' }).count();
       assert.ok(gaps > 5, 'a gap is a dash');
 
       const download = page.waitForEvent('download');

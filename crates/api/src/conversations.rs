@@ -5,12 +5,14 @@ use utoipa::ToSchema;
 
 use crate::Route;
 
-/// Conversations, most recently active first.
+/// A page of conversations, most recently active first unless asked otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Conversations {
     /// Conversations.
     pub conversations: Vec<Conversation>,
-    /// How many there are, beyond those listed.
+    /// How many match what was asked, beyond this page.
+    pub matching: u64,
+    /// How many there are, of the model asked for or of all.
     pub total: u64,
 }
 

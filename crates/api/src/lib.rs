@@ -11,6 +11,7 @@ mod engines;
 mod error;
 mod events;
 mod gpus;
+mod history;
 mod keys;
 mod leases;
 mod models;
@@ -23,6 +24,7 @@ pub use engines::{LogLine, Logs, Reloaded};
 pub use error::{Error, ErrorDetail};
 pub use events::{Changed, Hello};
 pub use gpus::{Gpu, GpuReplica, Gpus};
+pub use history::HistoryState;
 pub use keys::{Key, KeyLimits, KeyRole, Keys, Login, Session};
 pub use leases::{
     LeaseCounters, LeaseHolder, LeaseShare, LeaseTurns, LeaseWaiter, Leases, LeasesMode,
@@ -34,4 +36,4 @@ pub use models::{
 };
 pub use openapi::openapi_json;
 pub use requests::{Cold, ColdCause, Request, RequestEnd, Requests, Route, Score};
-pub use stats::{Point, Stats, StatsSummary};
+pub use stats::{Mark, MarkKind, Point, RouteFigures, Stats, StatsSummary};

@@ -9,6 +9,12 @@ use crate::Alarm;
 /// All models, in the order of the configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Models {
+    /// The warden's version.
+    pub version: String,
+    /// When this process started, in epoch seconds.
+    pub started: f64,
+    /// For how long it has run, in seconds.
+    pub uptime_s: f64,
     /// The models.
     pub models: Vec<Model>,
 }

@@ -5,8 +5,9 @@
 use utoipa::OpenApi;
 
 use crate::{
-    Changed, Conversation, Conversations, Error, Gpus, Hello, Keys, Login, Logs, Model, Models,
-    MoveConversation, PatchRouting, Reloaded, Requests, Routing, Session, Stats,
+    Changed, Conversation, Conversations, Error, Gpus, Hello, HistoryState, Keys, Login, Logs,
+    Model, Models, MoveConversation, PatchRouting, Reloaded, RequestEnd, Requests, Route, Routing,
+    Session, Stats,
 };
 
 #[derive(OpenApi)]
@@ -32,6 +33,7 @@ use crate::{
         reload,
         get_gpus,
         get_stats,
+        get_history,
         list_requests,
         list_conversations,
         get_conversation,
@@ -186,29 +188,52 @@ fn reload() {}
 #[utoipa::path(get, path = "/api/v1/gpus", responses((status = 200, body = Gpus)))]
 fn get_gpus() {}
 
-/// Tokens, requests and time to first byte over the last hour at most.
+/// Tokens, requests and time to first byte, over as much time as the history holds.
 #[utoipa::path(
     get,
     path = "/api/v1/stats",
     params(
-        ("range" = Option<String>, Query, description = "how far back, such as 15m or 1h (default 1h)"),
-        ("step" = Option<String>, Query, description = "a multiple of 10s (default 60s)"),
+        ("range" = Option<String>, Query, description = "how far back, such as 15m, 6h or 7d (default 1h): a multiple of step, at most 1500 times as long"),
+        ("step" = Option<String>, Query, description = "a multiple of 10s; by default what gives some 60 to 170 points"),
         ("model" = Option<String>, Query, description = "one model; all together without")
     ),
-    responses((status = 200, body = Stats), (status = 400, body = Error), (status = 404, body = Error))
+    responses(
+        (status = 200, body = Stats),
+        (status = 400, body = Error),
+        (status = 404, body = Error),
+        (status = 503, body = Error)
+    )
 )]
 fn get_stats() {}
 
-/// Recent requests, newest first, those in flight included.
+/// How the history on disk fares.
+#[utoipa::path(get, path = "/api/v1/history", responses((status = 200, body = HistoryState)))]
+fn get_history() {}
+
+/// Requests, newest first, those in flight included.
 #[utoipa::path(
     get,
     path = "/api/v1/requests",
     params(
         ("limit" = Option<usize>, Query, description = "1 to 1000 (default 100)"),
+        ("before" = Option<String>, Query, description = "the `next` of the page before"),
+        ("offset" = Option<u64>, Query, description = "so many are left out first, up to 50000"),
+        ("sort" = Option<String>, Query, description = "-t (default), t, ttfb_ms, total_ms, queue_ms, prompt_tokens, cached_tokens, completion_tokens, turn, route, replica, conversation or end; - for the largest first"),
         ("session" = Option<String>, Query, description = "a session's or a conversation's id, as shown, or its beginning"),
-        ("model" = Option<String>, Query)
+        ("model" = Option<String>, Query),
+        ("route" = Option<Route>, Query),
+        ("end" = Option<RequestEnd>, Query),
+        ("replica" = Option<u16>, Query),
+        ("ended_from" = Option<f64>, Query, description = "ended at or after, in epoch seconds"),
+        ("ended_to" = Option<f64>, Query, description = "ended before, in epoch seconds"),
+        ("q" = Option<String>, Query, description = "an id, the reason, the model, the API, the route or the end holds this, in any case")
     ),
-    responses((status = 200, body = Requests), (status = 400, body = Error))
+    responses(
+        (status = 200, body = Requests),
+        (status = 400, body = Error),
+        (status = 404, body = Error),
+        (status = 503, body = Error)
+    )
 )]
 fn list_requests() {}
 
@@ -218,6 +243,10 @@ fn list_requests() {}
     path = "/api/v1/conversations",
     params(
         ("limit" = Option<usize>, Query, description = "1 to 1000 (default 100)"),
+        ("offset" = Option<u64>, Query, description = "so many are left out first, up to 50000"),
+        ("sort" = Option<String>, Query, description = "-last_active (default), id, model, replica, turns, in_flight, context_tokens, own_tokens, last_route or named_by; - for the largest first"),
+        ("replica" = Option<u16>, Query, description = "only those whose home it is"),
+        ("q" = Option<String>, Query, description = "an id, the model or what named it holds this, in any case"),
         ("model" = Option<String>, Query)
     ),
     responses((status = 200, body = Conversations), (status = 400, body = Error), (status = 404, body = Error))

@@ -3,11 +3,19 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Recent requests, newest first, those in flight included.
+/// A page of requests, newest first unless asked otherwise, those in flight included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Requests {
     /// Requests.
     pub requests: Vec<Request>,
+    /// How many there are, beyond this page. Not counted past 50,000.
+    pub matching: u64,
+    /// There are more than were counted (or, with an order other than that of arrival or a search
+    /// for words, than were looked at: the youngest 50,000).
+    pub matching_at_least: bool,
+    /// For `before=`: the page after this one; null at the end, and in any order but the newest
+    /// first.
+    pub next: Option<String>,
 }
 
 /// One request. What has not happened yet, or never will, is null.

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::Route;
+
 /// Figures of the last `range_s` seconds in steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Stats {
@@ -16,10 +18,50 @@ pub struct Stats {
     pub points: Vec<Point>,
     /// The range as a whole.
     pub summary: StatsSummary,
+    /// What happened within the range, oldest first; the youngest 200.
+    pub marks: Vec<Mark>,
+}
+
+/// Something that explains a break in the figures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Mark {
+    /// When, in epoch seconds.
+    pub t: f64,
+    /// What kind of thing.
+    pub kind: MarkKind,
+    /// Whose; null for the warden's own.
+    pub model: Option<String>,
+    /// What happened, in words.
+    pub text: String,
+}
+
+/// What explains a break in the figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MarkKind {
+    /// The warden was started.
+    WardenStarted,
+    /// An engine was started, or came back.
+    EngineStarted,
+    /// An operator changed a setting, or the configuration was read again.
+    SettingChanged,
+}
+
+/// Requests that one rule routed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RouteFigures {
+    /// The rule; null where no decision was made.
+    pub route: Option<Route>,
+    /// Requests that ended.
+    pub requests: u64,
+    /// Median time from arrival to the first byte of the reply.
+    pub ttfb_ms_p50: Option<f64>,
+    /// 95th percentile of the same.
+    pub ttfb_ms_p95: Option<f64>,
 }
 
 /// One step. A step without a finished request has null figures: a gap is not a zero.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Point {
     /// When the step begins, in epoch seconds.
     pub t: f64,
@@ -44,10 +86,12 @@ pub struct Point {
     pub ttfb_ms_p50: Option<f64>,
     /// 95th percentile of the same.
     pub ttfb_ms_p95: Option<f64>,
+    /// The requests by rule; those without any are left out.
+    pub routes: Vec<RouteFigures>,
 }
 
 /// The range as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatsSummary {
     /// 100 x cached / (cached + computed); null while that is 0 / 0.
     pub cache_hit_percent: Option<f64>,
@@ -65,4 +109,6 @@ pub struct StatsSummary {
     pub ttfb_ms_p50: Option<f64>,
     /// 95th percentile of the same.
     pub ttfb_ms_p95: Option<f64>,
+    /// The requests by rule; those without any are left out.
+    pub routes: Vec<RouteFigures>,
 }

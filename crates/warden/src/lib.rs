@@ -11,6 +11,7 @@ pub mod fleet;
 pub mod fuzzing;
 pub mod gateway;
 pub mod gpus;
+pub mod history;
 pub mod keys;
 mod open_files;
 pub mod operators;

@@ -13,6 +13,7 @@ use std::{
 use crate::{
     config::{self, Config, ConfigError, Engine},
     fleet::{Fleet, lease_mode, lease_turns, threshold},
+    history::History,
     operators::Overrides,
     supervisor::Supervisor,
     telemetry::Telemetry,
@@ -36,6 +37,7 @@ pub struct Reloader {
     telemetry: Arc<Telemetry>,
     supervisor: Arc<Supervisor>,
     overrides: Arc<Overrides>,
+    history: Arc<History>,
 }
 
 /// Why nothing was changed. The operator's to mend.
@@ -69,7 +71,7 @@ impl Reloader {
         (source, config): (Source, Config),
         (fleet, telemetry): (Arc<Fleet>, Arc<Telemetry>),
         supervisor: Arc<Supervisor>,
-        overrides: Arc<Overrides>,
+        (overrides, history): (Arc<Overrides>, Arc<History>),
     ) -> Self {
         Self {
             source,
@@ -78,6 +80,7 @@ impl Reloader {
             telemetry,
             supervisor,
             overrides,
+            history,
         }
     }
 
@@ -107,10 +110,15 @@ impl Reloader {
             self.set_routing(after);
         }
         self.overrides.reconfigure(&new, &self.fleet);
+        self.history.configure(new.history);
         *current = new;
         drop(current);
         for model in reloaded.routing.iter().chain(&reloaded.restarted) {
             self.telemetry.changes().model(model);
+        }
+        for model in &reloaded.routing {
+            let text = "routing read again from the configuration";
+            (self.telemetry).mark(api::MarkKind::SettingChanged, Some(model), text);
         }
         tracing::info!(?reloaded, "the configuration was read again");
         Ok(reloaded)

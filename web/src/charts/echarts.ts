@@ -5,6 +5,7 @@ import { BarChart, LineChart } from 'echarts/charts';
 import {
   AxisPointerComponent,
   GridComponent,
+  MarkLineComponent,
   TitleComponent,
   TooltipComponent,
 } from 'echarts/components';
@@ -16,6 +17,7 @@ use([
   LineChart,
   AxisPointerComponent,
   GridComponent,
+  MarkLineComponent,
   TitleComponent,
   TooltipComponent,
   CanvasRenderer,

@@ -9,6 +9,9 @@ const names = [
   'cached',
   'computed',
   'completion',
+  'good',
+  'warn',
+  'bad',
 ] as const;
 
 export type Palette = Record<(typeof names)[number], string> & { font: string };

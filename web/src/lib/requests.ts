@@ -13,6 +13,7 @@ export function requestColumns(named: boolean): Column<Request>[] {
     { key: 'replica', label: 'Replica', number: true, value: (request) => request.replica },
     {
       key: 'queue',
+      api: 'queue_ms',
       label: 'Queued',
       title: 'How long it waited in the warden',
       number: true,
@@ -20,14 +21,22 @@ export function requestColumns(named: boolean): Column<Request>[] {
     },
     {
       key: 'ttfb',
+      api: 'ttfb_ms',
       label: 'First byte',
       title: 'From its arrival to the first byte of its reply',
       number: true,
       value: (request) => request.ttfb_ms,
     },
-    { key: 'total', label: 'Total', number: true, value: (request) => request.total_ms },
+    {
+      key: 'total',
+      api: 'total_ms',
+      label: 'Total',
+      number: true,
+      value: (request) => request.total_ms,
+    },
     {
       key: 'cached',
+      api: 'cached_tokens',
       label: 'Cached',
       title: 'Prompt tokens read from the prefix cache',
       number: true,
@@ -35,6 +44,7 @@ export function requestColumns(named: boolean): Column<Request>[] {
     },
     {
       key: 'prompt',
+      api: 'prompt_tokens',
       label: 'Prompt',
       title: 'All prompt tokens, cached ones included',
       number: true,
@@ -42,6 +52,7 @@ export function requestColumns(named: boolean): Column<Request>[] {
     },
     {
       key: 'completion',
+      api: 'completion_tokens',
       label: 'Completion',
       title: 'Completion tokens',
       number: true,

@@ -5,8 +5,10 @@ import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { cards, quietStats, stats } from './scenes.js';
+import { page } from './paging.js';
+import { calmHistory, cards, quietStats, stats } from './scenes.js';
 
+/** @typedef {import('../../src/api/schema.js').components['schemas']} Schemas */
 /** @typedef {import('./scenes.js').Scene} Scene */
 /** @typedef {import('node:http').ServerResponse} Response */
 
@@ -22,6 +24,8 @@ export class MockWarden {
   started = Date.now() / 1000;
   /** Set to a status to have every call of the API fail with it. @type {number | null} */
   failing = null;
+  /** What is wrong with the history. @type {Partial<Schemas['HistoryState']>} */
+  history = {};
   /** Calls of the API so far. @type {string[]} */
   calls = [];
   /** What the session says. @type {{ required: boolean, name: string | null, role: string | null }} */
@@ -123,7 +127,6 @@ export class MockWarden {
   #api(method, url, body) {
     const parts = url.pathname.split('/').slice(3).map(decodeURIComponent);
     const [what, id, action] = parts;
-    const limit = Number(url.searchParams.get('limit') ?? 100);
     const only = url.searchParams.get('model');
     if (what === 'session') return ok(this.session);
     if (what === 'login') return this.#logIn(body.key);
@@ -132,7 +135,10 @@ export class MockWarden {
       return { status: 204, body: undefined };
     }
     if (what === 'keys') return ok({ required: true, trouble: null, keys: this.scene.keys ?? [] });
-    if (what === 'models' && id === undefined) return ok({ models: this.scene.models });
+    if (what === 'models' && id === undefined) {
+      const uptime_s = Date.now() / 1000 - this.started;
+      return ok({ version: '0.1.0', started: this.started, uptime_s, models: this.scene.models });
+    }
     if (what === 'models') {
       const model = this.scene.models.find((one) => one.name === id);
       if (!model) return missing(`There is no model "${id}".`);
@@ -174,13 +180,17 @@ export class MockWarden {
       const list = this.scene.requests.filter(
         (one) =>
           (!only || one.model === only) &&
-          (!session || one.session === session || one.conversation === session),
+          (!session || one.session === session || one.conversation === session) &&
+          isWithin(one, url.searchParams),
       );
-      return ok({ requests: list.slice(0, limit) });
+      const { rows, matching } = page(list, url.searchParams, ['route', 'end']);
+      return ok({ requests: rows, matching, matching_at_least: false, next: null });
     }
+    if (what === 'history') return ok({ ...calmHistory(), ...this.history });
     if (what === 'conversations' && id === undefined) {
       const list = this.scene.conversations.filter((one) => !only || one.model === only);
-      return ok({ conversations: list.slice(0, limit), total: list.length });
+      const { rows, matching } = page(list, url.searchParams, ['replica']);
+      return ok({ conversations: rows, matching, total: list.length });
     }
     if (what === 'conversations') return this.#conversation(method, url.pathname, id, body);
     return missing('There is no such path.');
@@ -217,6 +227,14 @@ export class MockWarden {
     response.statusCode = body === null ? 404 : 200;
     response.end(body ?? 'not found');
   }
+}
+
+/** Ended within the time asked for. @param {Schemas['Request']} one @param {URLSearchParams} query */
+function isWithin(one, query) {
+  const [from, to] = ['ended_from', 'ended_to'].map((name) => Number(query.get(name)) || null);
+  if (!from || !to) return true;
+  const ended = one.total_ms == null ? null : one.t + one.total_ms / 1000;
+  return ended !== null && ended >= from && ended < to;
 }
 
 /** `15m`, `1h`, `10s`. @param {string | null | undefined} text */

@@ -358,7 +358,7 @@ export function stats(seed, range_s, step_s, name) {
   const first = (Math.floor(now() / step_s) - steps + 1) * step_s;
   const points = Array.from({ length: steps }, (_, i) => {
     const t = first + i * step_s;
-    if (i < steps * 0.1 || (i > steps * 0.55 && i < steps * 0.62)) return { t };
+    if (i < steps * 0.1 || (i > steps * 0.55 && i < steps * 0.62)) return { t, routes: [] };
     const wave = (1 + Math.sin(i / (steps / 9))) * step_s;
     const cached = Math.floor(wave * (4_000 + next() * 2_500));
     const computed = Math.floor(wave * (300 + next() * 900));
@@ -376,6 +376,7 @@ export function stats(seed, range_s, step_s, name) {
       unmeasured_requests: i % 17 === 0 ? 1 : 0,
       ttfb_ms_p50: 120 + next() * 200,
       ttfb_ms_p95: 700 + next() * 1_400,
+      routes: routeFigures(next, 10),
     };
   });
   return {
@@ -392,7 +393,43 @@ export function stats(seed, range_s, step_s, name) {
       unmeasured_requests: 4,
       ttfb_ms_p50: 231.4,
       ttfb_ms_p95: 1_320.9,
+      routes: routeFigures(next, 500),
     },
+    marks: marks(first, range_s),
+  };
+}
+
+/** @param {() => number} next @param {number} most @returns {Schemas['RouteFigures'][]} */
+function routeFigures(next, most) {
+  const routes = /** @type {const} */ (['sticky', 'new', 'spilled', null]);
+  return routes.map((route, place) => ({
+    route,
+    requests: Math.ceil((next() * most) / (1 + place * 3)),
+    ttfb_ms_p50: route === null ? null : 120 + next() * 200 * (1 + place),
+    ttfb_ms_p95: route === null ? null : 700 + next() * 1_400 * (1 + place),
+  }));
+}
+
+/** @param {number} first @param {number} range_s @returns {Schemas['Mark'][]} */
+function marks(first, range_s) {
+  const at = (/** @type {number} */ share) => first + range_s * share;
+  return [
+    { t: at(0.31), kind: 'setting_changed', model: 'demo', text: 'spill threshold 6' },
+    { t: at(0.62), kind: 'warden_started', model: null, text: 'lm-warden 0.1.0 started' },
+    { t: at(0.625), kind: 'engine_started', model: 'demo', text: 'engine started: replicas 0, 1' },
+  ];
+}
+
+/** Nothing is wrong with the history. @returns {Schemas['HistoryState']} */
+export function calmHistory() {
+  return {
+    writable: true,
+    dropped: 0,
+    waiting: 0,
+    written: 612,
+    bytes: 4_812_800,
+    oldest: now() - 86_400,
+    set_aside_files: 0,
   };
 }
 
@@ -400,13 +437,15 @@ export function stats(seed, range_s, step_s, name) {
 export function quietStats(full) {
   return {
     ...full,
-    points: full.points.map(({ t }) => ({ t })),
+    points: full.points.map(({ t }) => ({ t, routes: [] })),
+    marks: [],
     summary: {
       prompt_tokens_cached: 0,
       prompt_tokens_computed: 0,
       completion_tokens: 0,
       requests: 0,
       unmeasured_requests: 0,
+      routes: [],
     },
   };
 }

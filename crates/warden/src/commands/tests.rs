@@ -23,6 +23,9 @@ fn models() -> api::Models {
         scrape_age_ms: Some(if replica == 0 { 400 } else { 9_100 }),
     };
     api::Models {
+        version: "0.1.0".to_owned(),
+        started: 1_800_000_000.0,
+        uptime_s: 90.0,
         models: vec![api::Model {
             name: "demo".to_owned(),
             aliases: vec!["claude-*".to_owned()],

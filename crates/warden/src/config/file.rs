@@ -16,9 +16,23 @@ pub(super) struct Config {
     /// Who may use it.
     #[serde(default)]
     pub(super) auth: Auth,
+    /// What is kept of requests.
+    #[serde(default)]
+    pub(super) history: History,
     /// The served models, at least one.
     #[serde(default)]
     pub(super) models: Vec<Model>,
+}
+
+/// What is kept of requests, in history.sqlite in the data directory.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct History {
+    /// Days after which a request is removed. Default 30.
+    pub(super) days_max: Option<i64>,
+    /// Size of the file, in bytes, past which the oldest requests are removed. Default 2147483648
+    /// (2 GiB).
+    pub(super) bytes_max: Option<i64>,
 }
 
 /// The warden itself.

@@ -32,6 +32,8 @@ pub struct Config {
     pub server: Server,
     /// Who may use it.
     pub auth: Auth,
+    /// What is kept of requests.
+    pub history: History,
     /// The served models, at least one.
     pub models: Vec<Model>,
 }
@@ -68,6 +70,24 @@ pub struct TlsFiles {
 pub struct Auth {
     /// Whether a request without a key is refused.
     pub required: bool,
+}
+
+/// What is kept of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct History {
+    /// Days after which a request is removed.
+    pub days_max: u64,
+    /// Size of the file past which the oldest are removed.
+    pub bytes_max: u64,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            days_max: 30,
+            bytes_max: 2 << 30,
+        }
+    }
 }
 
 /// What the command line says instead of the file.

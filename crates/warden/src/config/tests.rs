@@ -33,6 +33,10 @@ fn the_demo_answers_to_claude_codes_models_on_four_replicas() {
     [auth]
     required = false
 
+    [history]
+    days_max = 30
+    bytes_max = 2147483648
+
     [[models]]
     name = "demo"
     aliases = ["claude-*"]
@@ -400,9 +404,10 @@ fn the_schema_names_every_key_of_the_file() {
         (
             properties("Server"),
             properties("Engine"),
-            properties("Routing")
+            properties("Routing"),
+            properties("History")
         ),
-        (6, 22, 6)
+        (6, 22, 6, 2)
     );
     assert_eq!(schema["additionalProperties"], false);
 }

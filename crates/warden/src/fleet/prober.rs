@@ -17,7 +17,7 @@ use vllm::Scrape;
 
 use super::{Model, versions};
 use crate::{
-    clock,
+    clock::{self, epoch_s},
     fetch::{Fetch, FetchError},
     telemetry::Telemetry,
 };
@@ -40,6 +40,8 @@ struct Server {
     steering: Steering,
     /// Whether version and model were told by this process.
     introduced: bool,
+    /// Whether it has told its figures before.
+    seen: bool,
 }
 
 /// Watches all servers of a model.
@@ -61,6 +63,7 @@ impl Watch {
             replicas,
             steering,
             introduced: false,
+            seen: false,
         };
         Self(groups.into_iter().map(server).collect())
     }
@@ -169,6 +172,10 @@ impl Server {
     fn scraped(&mut self, scrape: &Scrape) -> bool {
         let now = clock::now();
         let (mut restarted, mut differs) = (false, false);
+        // An engine younger than this process was started under its eyes.
+        let started_s = scrape.process_start_time_s;
+        let is_young = started_s.is_some_and(|at| at > epoch_s(self.telemetry.started()));
+        let first = !std::mem::replace(&mut self.seen, true) && is_young;
         let mut events = Vec::new();
         let mut figures = self.model.figures();
         for replica in &self.replicas {
@@ -190,6 +197,11 @@ impl Server {
             );
         }
         drop(figures);
+        if restarted || first {
+            let text = format!("engine started: {}", said(&self.replicas));
+            let model = Some(self.model.name.as_str());
+            (self.telemetry).mark(api::MarkKind::EngineStarted, model, text);
+        }
         if restarted {
             tracing::warn!(
                 model = %self.model.name,
@@ -221,6 +233,13 @@ impl Server {
         }
         changed
     }
+}
+
+/// "replicas 0, 1".
+fn said(replicas: &[ReplicaIndex]) -> String {
+    let numbers: Vec<String> = replicas.iter().map(|one| one.0.to_string()).collect();
+    let plural = if numbers.len() == 1 { "" } else { "s" };
+    format!("replica{plural} {}", numbers.join(", "))
 }
 
 /// One replica's part of a scrape: its rank's, or where the URL is the replica, its only one.

@@ -1,17 +1,18 @@
-//! Conversations: listed, shown, moved, forgotten.
+//! Conversations: listed (`listing`), shown, moved, forgotten.
 
-use std::{cmp::Reverse, sync::Arc};
+mod listing;
+
+use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use http::StatusCode;
 use routing::{ConversationView, IdentitySource, ReplicaIndex};
-use serde::Deserialize;
 
+use self::listing::{Parameters, Query};
 use super::{
     Operators,
     error::ApiError,
     extract::{InBody, InPath, InQuery, object},
-    requests::limit,
 };
 use crate::{
     clock::{self, epoch_s},
@@ -19,40 +20,27 @@ use crate::{
     telemetry::words,
 };
 
-#[derive(Debug, Deserialize)]
-pub(super) struct Parameters {
-    limit: Option<usize>,
-    model: Option<String>,
-}
-
 pub(super) async fn list(
     State(operators): State<Arc<Operators>>,
     InQuery(parameters): InQuery<Parameters>,
 ) -> Result<Json<api::Conversations>, ApiError> {
-    let limit = limit(parameters.limit)?;
+    let query = Query::parse(&parameters)?;
     let models = match &parameters.model {
         Some(name) => std::slice::from_ref(operators.model(name)?),
         None => &operators.fleet.models[..],
     };
     let now = clock::now();
-    let mut found = Vec::new();
-    let mut total = 0;
+    let mut known = Vec::new();
     for model in models {
-        let router = model.router.lock();
-        let views = router.conversations(now, limit);
-        total += router.snapshot(now).conversations as u64;
-        drop(router);
-        found.extend(views.into_iter().map(|view| (model, view)));
+        // Copied out first: the router's lock is for a few milliseconds, not for order and search.
+        let views = model.router.lock().conversations(now, usize::MAX);
+        known.extend(
+            views
+                .iter()
+                .map(|view| conversation(&operators, &model.name, view)),
+        );
     }
-    found.sort_by_key(|(_, view)| Reverse(view.record.last_active));
-    found.truncate(limit);
-    Ok(Json(api::Conversations {
-        conversations: found
-            .into_iter()
-            .map(|(model, view)| conversation(&operators, &model.name, &view))
-            .collect(),
-        total,
-    }))
+    Ok(Json(query.page(known)))
 }
 
 pub(super) async fn one(

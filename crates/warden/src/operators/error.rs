@@ -33,6 +33,12 @@ pub(super) enum ApiError {
         /// Seconds, at least 1.
         retry_after_s: u32,
     },
+    /// The disk's: nothing to read from at present.
+    #[error("{0}")]
+    NoHistory(String),
+    /// Theirs: asks for more than is looked at in one go.
+    #[error("{0}")]
+    TooSlow(String),
     /// Ours: in force, but not on disk.
     #[error(
         "the change is in force, but could not be saved, so a restart will lose it: {0}; make room \
@@ -59,6 +65,8 @@ impl ApiError {
             }
             Self::Denied(denied) => (denied.status(), "forbidden"),
             Self::TooOften { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_attempts"),
+            Self::NoHistory(_) => (StatusCode::SERVICE_UNAVAILABLE, "no_history"),
+            Self::TooSlow(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_slow"),
             Self::NotSaved(_) => (StatusCode::INTERNAL_SERVER_ERROR, "not_saved"),
         }
     }

@@ -7,11 +7,7 @@ use axum::{extract::State, response::IntoResponse};
 use http::header;
 
 use super::Operators;
-use crate::{
-    clock,
-    keys::Usage,
-    telemetry::{Distribution, Totals},
-};
+use crate::{clock, history::Distribution, keys::Usage, telemetry::Totals};
 
 /// Upper bounds of the histograms' buckets, in seconds: from a cached turn to a full machine.
 const BOUNDS_S: [f64; 14] = [
@@ -49,6 +45,7 @@ fn text(operators: &Operators) -> String {
     keys(&mut out, operators);
     let cards = super::gpus::view(operators.gpus.last(), &operators.reloader.current());
     gpus(&mut out, &cards);
+    history(&mut out, &operators.history.state());
     out.0
 }
 
@@ -228,6 +225,49 @@ fn gpus(out: &mut Exposition, view: &api::Gpus) {
     });
 }
 
+fn history(out: &mut Exposition, state: &api::HistoryState) {
+    let mut one = |name: &str, kind: &str, help: &str, figure: u64| {
+        out.family(name, kind, help);
+        out.sample(name, &[], figure);
+    };
+    one(
+        "lm_warden_history_writable",
+        "gauge",
+        "1 while requests can be noted on disk; they are served all the same.",
+        u64::from(state.writable),
+    );
+    one(
+        "lm_warden_history_written_total",
+        "counter",
+        "Requests noted on disk.",
+        state.written,
+    );
+    one(
+        "lm_warden_history_dropped_total",
+        "counter",
+        "Requests and marks lost because neither disk nor memory took them.",
+        state.dropped,
+    );
+    one(
+        "lm_warden_history_waiting",
+        "gauge",
+        "Requests and marks not written yet.",
+        state.waiting,
+    );
+    one(
+        "lm_warden_history_bytes",
+        "gauge",
+        "Size of the history on disk.",
+        state.bytes,
+    );
+    one(
+        "lm_warden_history_set_aside_total",
+        "counter",
+        "Damaged files that were put aside.",
+        state.set_aside_files,
+    );
+}
+
 /// The replicas on a card, such as `model/0`.
 fn on(gpu: &api::Gpu) -> String {
     let replicas = gpu.replicas.iter();
@@ -256,6 +296,9 @@ impl Exposition {
             .iter()
             .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
             .collect();
+        if labels.is_empty() {
+            return self.line(format_args!("{name} {value}\n"));
+        }
         self.line(format_args!("{name}{{{}}} {value}\n", labels.join(",")));
     }
 

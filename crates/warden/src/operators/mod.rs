@@ -9,6 +9,7 @@ mod events;
 mod extract;
 mod gpus;
 mod guard;
+mod history;
 mod keys;
 mod lease_metrics;
 mod leases;
@@ -33,8 +34,8 @@ use axum::{
 
 pub use self::overrides::{Overrides, OverridesError};
 use crate::{
-    fleet::Fleet, gpus::Gpus, keys::Access, reload::Reloader, supervisor::Supervisor,
-    telemetry::Telemetry,
+    fleet::Fleet, gpus::Gpus, history::History, keys::Access, reload::Reloader,
+    supervisor::Supervisor, telemetry::Telemetry,
 };
 
 /// Largest body of an operator's request.
@@ -47,6 +48,8 @@ pub struct Operators {
     pub fleet: Arc<Fleet>,
     /// What became of requests.
     pub telemetry: Arc<Telemetry>,
+    /// What became of them earlier, on disk.
+    pub history: Arc<History>,
     /// Operators' changes to routing, kept over restarts.
     pub overrides: Arc<Overrides>,
     /// Engines that were started here.
@@ -81,6 +84,7 @@ pub fn service(operators: Operators) -> Router {
             post(routing::undrain),
         )
         .route("/stats", get(stats::get))
+        .route("/history", get(history::get))
         .route("/requests", get(requests::list))
         .route("/conversations", get(conversations::list))
         .route(

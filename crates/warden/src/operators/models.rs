@@ -10,7 +10,11 @@ use crate::{clock, fleet::Model};
 pub(super) async fn list(State(operators): State<Arc<Operators>>) -> Json<api::Models> {
     let now = clock::now();
     let models = operators.fleet.models.iter();
+    let started = operators.telemetry.started();
     Json(api::Models {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started: clock::epoch_s(started),
+        uptime_s: now.since(started).as_secs_f64(),
         models: models
             .map(|model| panel::model(model, &operators.telemetry, now))
             .collect(),
@@ -33,5 +37,13 @@ impl Operators {
     /// The model that is configured under this name.
     pub(super) fn model(&self, name: &str) -> Result<&Arc<Model>, ApiError> {
         self.fleet.get(name).ok_or_else(|| ApiError::no_model(name))
+    }
+
+    /// Notes on the time axis what an operator changed, unless that is nothing.
+    pub(super) fn mark(&self, model: &str, text: String) {
+        if !text.is_empty() {
+            let kind = api::MarkKind::SettingChanged;
+            self.telemetry.mark(kind, Some(model), text);
+        }
     }
 }

@@ -3,36 +3,121 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
+use routing::Time;
 use serde::Deserialize;
 
 use super::{Operators, error::ApiError, extract::InQuery};
-use crate::telemetry::Filter;
+use crate::history::{Cursor, RequestsQuery, Sort, WINDOW};
 
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
+const WORDS_BYTES_MAX: usize = 200;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Parameters {
     limit: Option<usize>,
+    before: Option<String>,
+    offset: Option<u64>,
+    sort: Option<String>,
     session: Option<String>,
     model: Option<String>,
+    route: Option<api::Route>,
+    end: Option<api::RequestEnd>,
+    replica: Option<u16>,
+    ended_from: Option<f64>,
+    ended_to: Option<f64>,
+    q: Option<String>,
 }
 
 pub(super) async fn list(
     State(operators): State<Arc<Operators>>,
     InQuery(parameters): InQuery<Parameters>,
 ) -> Result<Json<api::Requests>, ApiError> {
-    let filter = Filter {
-        model: parameters.model,
-        session: parameters.session,
-        limit: limit(parameters.limit)?,
-    };
-    if let Some(model) = &filter.model {
+    if let Some(model) = &parameters.model {
         operators.model(model)?;
     }
-    Ok(Json(api::Requests {
-        requests: operators.telemetry.requests(&filter),
-    }))
+    let query = query(parameters)?;
+    let committed = || {
+        let committed = operators.history.committed_up_to();
+        operators.telemetry.unwritten(committed)
+    };
+    let page = operators.history.requests(query, committed).await?;
+    Ok(Json(page))
+}
+
+fn query(parameters: Parameters) -> Result<RequestsQuery, ApiError> {
+    let limit = limit(parameters.limit)?;
+    let offset = offset(parameters.offset)?;
+    let before = |text: String| {
+        Cursor::parse(&text).ok_or_else(|| {
+            ApiError::Invalid(format!(
+                "before = \"{text}\": must be the \"next\" of a page"
+            ))
+        })
+    };
+    let sort = |text: String| {
+        Sort::parse(&text).ok_or_else(|| {
+            ApiError::Invalid(format!(
+                "sort = \"{text}\": must be one of {}, with - before it for the largest first",
+                Sort::names().join(", ")
+            ))
+        })
+    };
+    Ok(RequestsQuery {
+        model: parameters.model,
+        session: parameters.session.map(id_part).transpose()?,
+        route: parameters.route,
+        end: parameters.end,
+        replica: parameters.replica,
+        ended_from: time("ended_from", parameters.ended_from)?,
+        ended_to: time("ended_to", parameters.ended_to)?,
+        words: parameters.q.as_deref().map(words).transpose()?,
+        before: parameters.before.map(before).transpose()?,
+        sort: parameters.sort.map(sort).transpose()?.unwrap_or_default(),
+        offset,
+        limit: limit as u64,
+    })
+}
+
+fn id_part(id: String) -> Result<String, ApiError> {
+    let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if (1..=16).contains(&id.len()) && id.bytes().all(hex) {
+        return Ok(id);
+    }
+    Err(ApiError::Invalid(format!(
+        "session = \"{id}\": must be an id as it is shown (16 of 0-9 and a-f), or its beginning"
+    )))
+}
+
+pub(super) fn words(text: &str) -> Result<String, ApiError> {
+    if text.len() > WORDS_BYTES_MAX {
+        return Err(ApiError::Invalid(format!(
+            "q: must be at most {WORDS_BYTES_MAX} bytes"
+        )));
+    }
+    Ok(text.to_lowercase())
+}
+
+fn time(name: &str, epoch_s: Option<f64>) -> Result<Option<Time>, ApiError> {
+    match epoch_s {
+        None => Ok(None),
+        Some(epoch_s) if (0.0..1e11).contains(&epoch_s) => {
+            Ok(Some(Time((epoch_s * 1e6).round() as u64)))
+        }
+        Some(other) => Err(ApiError::Invalid(format!(
+            "{name} = {other}: must be a time in epoch seconds"
+        ))),
+    }
+}
+
+/// How many entries are left out first.
+pub(super) fn offset(asked: Option<u64>) -> Result<u64, ApiError> {
+    match asked.unwrap_or(0) {
+        offset @ 0..=WINDOW => Ok(offset),
+        offset => Err(ApiError::Invalid(format!(
+            "offset = {offset}: must be at most {WINDOW}; filter, or go on with before="
+        ))),
+    }
 }
 
 /// How many entries a list has at most.

@@ -28,6 +28,7 @@ pub(super) async fn change(
     let (overrides, changed) = (Arc::clone(&operators.overrides), Arc::clone(model));
     let saved = tokio::task::spawn_blocking(move || overrides.change(&changed, patch)).await;
     operators.telemetry.changes().model(&model.name);
+    operators.mark(&model.name, said(patch));
     tracing::info!(model = %model.name, ?patch, "routing changed by an operator");
     match saved {
         Ok(Ok(())) => Ok(Json(panel::routing(
@@ -65,6 +66,20 @@ fn parse(body: &[u8]) -> Result<api::PatchRouting, ApiError> {
     Ok(patch)
 }
 
+/// A change in words.
+fn said(patch: api::PatchRouting) -> String {
+    let affinity = patch.affinity.map(|on| {
+        let word = if on { "on" } else { "off" };
+        format!("affinity {word}")
+    });
+    let threshold = patch.spill_threshold.map(|set| match set {
+        api::SetThreshold::Requests(requests) => format!("spill threshold {requests}"),
+        api::SetThreshold::Word(api::AutoWord::Auto) => "spill threshold auto".to_owned(),
+    });
+    let parts: Vec<String> = affinity.into_iter().chain(threshold).collect();
+    parts.join(", ")
+}
+
 /// Puts a change in force.
 pub(super) fn apply(model: &Model, patch: api::PatchRouting) {
     let mut router = model.router.lock();
@@ -88,20 +103,20 @@ pub(super) async fn drain(
     state: State<Arc<Operators>>,
     path: InPath<(String, u16)>,
 ) -> Result<Json<api::Routing>, ApiError> {
-    tell(&state.0, path.0, Event::Drain)
+    tell(&state.0, path.0, (Event::Drain, "drained"))
 }
 
 pub(super) async fn undrain(
     state: State<Arc<Operators>>,
     path: InPath<(String, u16)>,
 ) -> Result<Json<api::Routing>, ApiError> {
-    tell(&state.0, path.0, Event::Undrain)
+    tell(&state.0, path.0, (Event::Undrain, "takes requests again"))
 }
 
 fn tell(
     operators: &Operators,
     (name, replica): (String, u16),
-    event: fn(ReplicaIndex) -> Event,
+    (event, word): (fn(ReplicaIndex) -> Event, &str),
 ) -> Result<Json<api::Routing>, ApiError> {
     let model = operators.model(&name)?;
     let replicas = model.replica_ids.len();
@@ -114,6 +129,7 @@ fn tell(
     let event = event(ReplicaIndex(replica));
     model.router.lock().observe(clock::now(), event);
     tracing::info!(model = %name, ?event, "by an operator");
+    operators.mark(&name, format!("replica {replica} {word}"));
     operators.telemetry.changes().model(&name);
     Ok(Json(panel::routing(
         model,

@@ -21,6 +21,7 @@ use crate::{
     fleet::{self, Fleet, Simulator, Watch},
     gateway::{Fallback, Gateway, Limits, Server, Tls, TlsError},
     gpus::Gpus,
+    history::History,
     keys::{self, Access, KeyFile, Ring},
     open_files,
     operators::{self, Operators, Overrides, OverridesError},
@@ -108,22 +109,29 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     let overrides = Arc::new(overrides);
     let replicas = |model: &fleet::Model| model.replica_ids.len();
     let models = fleet.models.iter();
-    let telemetry = Arc::new(Telemetry::new(
+    let history = History::start(data_dir.path("history.sqlite"), config.history);
+    let history = Arc::new(history.map_err(system("a thread"))?);
+    let telemetry = Telemetry::new(
         models.map(|model| (model.name.as_str(), replicas(model))),
         now,
-    ));
+    );
+    let telemetry = Arc::new(telemetry.keeping(Arc::clone(&history)));
+    let version = env!("CARGO_PKG_VERSION");
+    let text = format!("lm-warden {version} started");
+    telemetry.mark(api::MarkKind::WardenStarted, None, text);
     let supervisor = Supervisor::start(&config, &fleet, &telemetry);
     let supervisor = Arc::new(supervisor.map_err(system("the directory of engines"))?);
     let reloader = Arc::new(Reloader::new(
         (source, config.clone()),
         (Arc::clone(&fleet), Arc::clone(&telemetry)),
         Arc::clone(&supervisor),
-        Arc::clone(&overrides),
+        (Arc::clone(&overrides), Arc::clone(&history)),
     ));
     let gpus = Arc::new(Gpus::default());
     let operators = operators::service(Operators {
         fleet: Arc::clone(&fleet),
         telemetry: Arc::clone(&telemetry),
+        history: Arc::clone(&history),
         overrides,
         supervisor: Arc::clone(&supervisor),
         reloader: Arc::clone(&reloader),
@@ -163,6 +171,7 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     let drained = signals.until(&mut listening).await;
     homes.stop();
     marks.write();
+    history.stop();
     signals.end(&supervisor).await;
     drop(watchers);
     tracing::info!(

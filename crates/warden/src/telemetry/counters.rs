@@ -1,12 +1,12 @@
 //! Counts since the start of the process: by rule and replica for the panel, by outcome for
 //! `/metrics`.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
 use routing::{ReplicaIndex, Route};
 
 use super::record::Record;
+use crate::history::Distribution;
 
 /// Requests of one model by rule and replica.
 #[derive(Debug, Clone, Default)]
@@ -137,63 +137,5 @@ impl Totals {
         if let Some(queue) = record.queue() {
             self.queue.add(queue);
         }
-    }
-}
-
-/// Durations, to two digits, in units of 0.1 ms: finer than anything that is asked of them, and a
-/// few kilobytes each.
-#[derive(Debug, Clone)]
-pub struct Distribution {
-    tenths_ms: Histogram<u32>,
-    sum: Duration,
-}
-
-impl Default for Distribution {
-    fn default() -> Self {
-        Self {
-            tenths_ms: Histogram::new(2).expect("2 digits are within the histogram's range"),
-            sum: Duration::ZERO,
-        }
-    }
-}
-
-/// Longer ones count as this long: no request lives for a day.
-const LONGEST: Duration = Duration::from_secs(86_400);
-
-impl Distribution {
-    pub(super) fn add(&mut self, duration: Duration) {
-        let duration = duration.min(LONGEST);
-        self.tenths_ms
-            .record(duration.as_micros() as u64 / 100)
-            .expect("the histogram grows to what it is given");
-        self.sum = self.sum.saturating_add(duration);
-    }
-
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.tenths_ms
-            .add(&other.tenths_ms)
-            .expect("the histogram grows to what it is given");
-        self.sum = self.sum.saturating_add(other.sum);
-    }
-
-    /// How many there are.
-    pub fn count(&self) -> u64 {
-        self.tenths_ms.len()
-    }
-
-    /// Their sum.
-    pub fn sum_s(&self) -> f64 {
-        self.sum.as_secs_f64()
-    }
-
-    /// How many were at most this long.
-    pub fn count_up_to_s(&self, bound_s: f64) -> u64 {
-        self.tenths_ms.count_between(0, (bound_s * 1e4) as u64)
-    }
-
-    /// The quantile in milliseconds; `None` where there are none.
-    pub fn quantile_ms(&self, quantile: f64) -> Option<f64> {
-        let any = !self.tenths_ms.is_empty();
-        any.then(|| self.tenths_ms.value_at_quantile(quantile) as f64 / 10.0)
     }
 }

@@ -4,7 +4,6 @@
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use routing::{ConversationKey, Time};
@@ -14,12 +13,13 @@ use super::{
     changes::Changes,
     cold::LastTurns,
     counters::{RouteCounters, Totals},
-    history::History,
     log,
     record::Record,
 };
+use crate::{clock, history::History};
 
-/// Finished requests that are kept for `/requests`.
+/// Finished requests that are kept here: what the history has not written yet, and the list's end
+/// where there is no history.
 const FINISHED_MAX: usize = 2_000;
 
 /// What became of requests, since the start of this process.
@@ -27,6 +27,8 @@ const FINISHED_MAX: usize = 2_000;
 pub struct Telemetry {
     started: Time,
     changes: Changes,
+    /// Where what has ended goes; only tests do without.
+    history: Option<Arc<History>>,
     state: Mutex<State>,
 }
 
@@ -34,8 +36,8 @@ pub struct Telemetry {
 struct State {
     /// In flight; the gateway bounds how many there are.
     open: HashMap<RequestId, Record>,
-    /// Oldest end first.
-    finished: VecDeque<Record>,
+    /// Oldest end first, each with its number in the history.
+    finished: VecDeque<(u64, Record)>,
     models: BTreeMap<Arc<str>, PerModel>,
     /// By what the next turns are judged.
     last_turns: LastTurns,
@@ -47,7 +49,6 @@ struct State {
 struct PerModel {
     routes: RouteCounters,
     totals: Totals,
-    history: History,
 }
 
 /// Which requests to list.
@@ -70,7 +71,6 @@ impl Telemetry {
                 let per_model = PerModel {
                     routes: RouteCounters::new(replicas),
                     totals: Totals::default(),
-                    history: History::default(),
                 };
                 (Arc::from(name), per_model)
             })
@@ -78,6 +78,7 @@ impl Telemetry {
         Self {
             started,
             changes: Changes::new(models.keys().cloned()),
+            history: None,
             state: Mutex::new(State {
                 open: HashMap::new(),
                 finished: VecDeque::new(),
@@ -85,6 +86,25 @@ impl Telemetry {
                 last_turns: LastTurns::default(),
                 unknown: Totals::default(),
             }),
+        }
+    }
+
+    /// Hands what has ended over to the history, too.
+    #[must_use]
+    pub fn keeping(mut self, history: Arc<History>) -> Self {
+        self.history = Some(history);
+        self
+    }
+
+    /// Notes what will explain a break in the figures; `None` as the model for the warden's own.
+    pub fn mark(&self, kind: api::MarkKind, model: Option<&str>, text: impl Into<String>) {
+        if let Some(history) = &self.history {
+            history.mark(api::Mark {
+                t: clock::epoch_s(clock::now()),
+                kind,
+                model: model.map(str::to_owned),
+                text: text.into(),
+            });
         }
     }
 
@@ -148,7 +168,11 @@ impl Telemetry {
                 record.ended(at, end, status, usage);
                 record.judge(&mut state.last_turns);
                 let model = record.info.model.clone();
-                state.finish(record.clone());
+                // Within the lock, so that the history's order is that of the ring.
+                let number = self.history.as_ref().map_or(0, |history| {
+                    history.push(record.to_api(), record.info.owner.clone())
+                });
+                state.finish(number, record.clone());
                 (model, Some(record))
             }
         };
@@ -167,7 +191,7 @@ impl Telemetry {
         let mut found: Vec<&Record> = state
             .open
             .values()
-            .chain(&state.finished)
+            .chain(state.finished.iter().map(|(_, record)| record))
             .filter(|record| record.matches(filter))
             .collect();
         // By id too, so that requests of one microsecond keep their order.
@@ -206,29 +230,19 @@ impl Telemetry {
         self.lock().last_turns.alarm_of_model(model)
     }
 
-    /// The last `range` in steps, of one model or of all. Both are whole multiples of
-    /// [`super::BUCKET`], and `range` is a multiple of `step` of at most [`super::HISTORY`].
-    pub fn stats(
-        &self,
-        now: Time,
-        range: Duration,
-        step: Duration,
-        model: Option<&str>,
-    ) -> api::Stats {
+    /// Requests that the history does not have in its file: in flight, or past `committed`.
+    pub fn unwritten(&self, committed: u64) -> Vec<api::Request> {
         let state = self.lock();
-        let histories = state
-            .models
-            .iter()
-            .filter(|(name, _)| model.is_none_or(|model| model == &***name))
-            .map(|(_, model)| &model.history);
-        let (points, summary) = super::history::points(histories, now, range, step);
-        api::Stats {
-            range_s: range.as_secs(),
-            step_s: step.as_secs(),
-            model: model.map(str::to_owned),
-            points,
-            summary,
-        }
+        let finished = state.finished.iter().rev();
+        let waiting = finished
+            .take_while(|(number, _)| *number > committed)
+            .map(|(_, record)| record);
+        state
+            .open
+            .values()
+            .chain(waiting)
+            .map(Record::to_api)
+            .collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -242,17 +256,14 @@ impl State {
         self.models.get_mut(model?)
     }
 
-    fn finish(&mut self, record: Record) {
+    fn finish(&mut self, number: u64, record: Record) {
         match self.per_model(record.info.model.clone().as_ref()) {
-            Some(model) => {
-                model.totals.add(&record);
-                model.history.add(&record);
-            }
+            Some(model) => model.totals.add(&record),
             None => self.unknown.add(&record),
         }
         if self.finished.len() == FINISHED_MAX {
             self.finished.pop_front();
         }
-        self.finished.push_back(record);
+        self.finished.push_back((number, record));
     }
 }

@@ -2,14 +2,13 @@
 //! counted in two places.
 //!
 //! All of it is in memory and bounded: requests in flight by the gateway's own limits, finished
-//! ones by a ring, figures by an hour of buckets. Nothing here asks a clock or a router; the
-//! operators' API puts the routers' snapshots beside these figures.
+//! ones by a ring, from which they are listed until the history has them on disk. Nothing here asks
+//! a clock or a router; the operators' API puts the routers' snapshots beside these figures.
 
 mod changes;
 mod cold;
 mod counters;
 mod event;
-mod history;
 mod hub;
 mod log;
 mod record;
@@ -19,7 +18,6 @@ pub(crate) mod words;
 
 pub use changes::{Changes, Watcher};
 pub use cold::PromptNote;
-pub use counters::{Distribution, Outcome, RouteCounters, Totals};
+pub use counters::{Outcome, RouteCounters, Totals};
 pub use event::{End, RequestEvent, RequestId, RequestInfo};
-pub use history::{BUCKET, HISTORY};
 pub use hub::{Filter, Telemetry};

@@ -10,7 +10,7 @@ use self::{
     engine::engine,
     server::{auth, server},
 };
-use super::{Config, ConfigError, Model, Overrides, Routing, file};
+use super::{Config, ConfigError, History, Model, Overrides, Routing, file};
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
@@ -18,6 +18,8 @@ const MODELS_MAX: usize = 64;
 const NAME_BYTES_MAX: usize = 256;
 /// Concurrent sequences, and so the thresholds that can mean something.
 pub(crate) const SEQUENCES: RangeInclusive<i64> = 1..=65_536;
+const DAYS: RangeInclusive<i64> = 1..=3650;
+const HISTORY_BYTES: RangeInclusive<i64> = 16 << 20..=1 << 40;
 const IDLE_S: RangeInclusive<i64> = 10..=7 * 24 * 3600;
 /// Turns that a conversation may keep its place for: past the upper end it keeps it to its own end.
 pub(crate) const TURNS: RangeInclusive<i64> = 1..=10_000;
@@ -26,6 +28,7 @@ const QUEUE_WAIT_S: RangeInclusive<i64> = 1..=24 * 3600;
 pub(super) fn config(file: file::Config, overrides: &Overrides) -> Result<Config> {
     let server = server(file.server, overrides)?;
     let auth = auth(&file.auth, &server)?;
+    let history = history(&file.history)?;
     if file.models.is_empty() {
         return Err(ConfigError::missing(
             "models",
@@ -49,10 +52,23 @@ pub(super) fn config(file: file::Config, overrides: &Overrides) -> Result<Config
     let config = Config {
         server,
         auth,
+        history,
         models,
     };
     vllm::share_out(&config.models)?;
     Ok(config)
+}
+
+fn history(file: &file::History) -> Result<History> {
+    let usual = History::default();
+    let days_max = file.days_max.unwrap_or(usual.days_max.cast_signed());
+    in_range("history.days_max", days_max, DAYS, "days")?;
+    let bytes_max = file.bytes_max.unwrap_or(usual.bytes_max.cast_signed());
+    in_range("history.bytes_max", bytes_max, HISTORY_BYTES, "bytes")?;
+    Ok(History {
+        days_max: days_max as u64,
+        bytes_max: bytes_max as u64,
+    })
 }
 
 fn model(path: &str, file: file::Model, names: &mut BTreeSet<String>) -> Result<Model> {

@@ -45,6 +45,40 @@ async fn conversations_are_listed_moved_and_forgotten() {
 }
 
 #[tokio::test]
+async fn a_list_is_filtered_ordered_and_paged() {
+    let fixture = Fixture::new();
+    for session in ["a", "b", "c"] {
+        fixture.turn("demo", session, None);
+    }
+    fixture.turn("demo", "b", None);
+    fixture.turn("Org/Other", "t", None);
+    let list = fixture
+        .get("/api/v1/conversations?sort=-turns&limit=1")
+        .await;
+    assert_eq!(list["conversations"][0]["turns"], 2);
+    assert_eq!((&list["matching"], &list["total"]), (&json!(4), &json!(4)));
+    let id = list["conversations"][0]["id"].as_str().unwrap();
+    let upper = id.to_uppercase();
+    for (query, matching) in [
+        (format!("q={}", &upper[2..14]), 1),
+        ("q=org/".to_owned(), 1),
+        ("q=nobody".to_owned(), 0),
+        ("model=demo&replica=7".to_owned(), 0),
+        ("model=demo&sort=id&offset=2".to_owned(), 3),
+    ] {
+        let list = fixture.get(&format!("/api/v1/conversations?{query}")).await;
+        assert_eq!(list["matching"], matching, "{query}");
+    }
+    let path = "/api/v1/conversations?model=demo&sort=id&offset=2";
+    let third = fixture.get(path).await;
+    let all = fixture
+        .get("/api/v1/conversations?model=demo&sort=-id")
+        .await;
+    assert_eq!(third["conversations"].as_array().unwrap().len(), 1);
+    assert_eq!(third["conversations"][0], all["conversations"][0]);
+}
+
+#[tokio::test]
 async fn no_such_conversation_or_replica() {
     let fixture = Fixture::new();
     fixture.turn("demo", "s", None);

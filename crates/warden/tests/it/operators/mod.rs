@@ -24,6 +24,7 @@ use warden::{
     clock,
     config::{Config, Overrides as CommandLine},
     fleet::Fleet,
+    history::History,
     keys::{Access, KeyFile, Ring, Settings},
     operators::{Operators, Overrides, service},
     reload::{Reloader, Source},
@@ -52,6 +53,7 @@ max_num_seqs = 2
 struct Fixture {
     fleet: Arc<Fleet>,
     telemetry: Arc<Telemetry>,
+    history: Arc<History>,
     service: Router,
     directory: TempDir,
     next_id: std::cell::Cell<u128>,
@@ -104,10 +106,13 @@ impl Fixture {
         let config = Config::parse(config, &CommandLine::default()).unwrap();
         let fleet = Arc::new(Fleet::new(&config, now));
         let models = fleet.models.iter();
-        let telemetry = Arc::new(Telemetry::new(
+        let file = directory.path().join("history.sqlite");
+        let history = Arc::new(History::start(file, config.history).unwrap());
+        let telemetry = Telemetry::new(
             models.map(|model| (model.name.as_str(), model.replica_ids.len())),
             now,
-        ));
+        );
+        let telemetry = Arc::new(telemetry.keeping(Arc::clone(&history)));
         let path = directory.path().join("routing.json");
         let overrides = Overrides::load(path, &config, &fleet).unwrap();
         let overrides = Arc::new(overrides);
@@ -121,11 +126,12 @@ impl Fixture {
             (source, config),
             (Arc::clone(&fleet), Arc::clone(&telemetry)),
             Arc::clone(&supervisor),
-            Arc::clone(&overrides),
+            (Arc::clone(&overrides), Arc::clone(&history)),
         ));
         let service = service(Operators {
             fleet: Arc::clone(&fleet),
             telemetry: Arc::clone(&telemetry),
+            history: Arc::clone(&history),
             overrides,
             supervisor,
             reloader,
@@ -135,10 +141,18 @@ impl Fixture {
         Self {
             fleet,
             telemetry,
+            history,
             service,
             directory,
             next_id: std::cell::Cell::new(1),
         }
+    }
+
+    /// Another process on the same data directory.
+    fn restart(self) -> Self {
+        self.history.stop();
+        let Self { directory, .. } = self;
+        Self::with(TWO_MODELS, directory)
     }
 
     async fn respond(&self, request: Request<Body>) -> Response {

@@ -1,0 +1,432 @@
+//! Lists of requests: filters, order and page, over those in the file and those that are not there
+//! yet.
+//!
+//! In the order of arrival everything can be reached, page by page. Any other order, and the search
+//! for words, looks at the youngest [`WINDOW`] only, since no index serves them; the answer says so.
+
+use std::cmp::Ordering;
+
+use routing::Time;
+use rusqlite::{Connection, ToSql};
+
+use super::{
+    request_row::{self, COLUMNS},
+    store::{ended_us, int, micros},
+    words::{self, ENDS, ROUTES},
+};
+
+/// Requests that are looked at where no index helps, and the most that are counted.
+pub const WINDOW: u64 = 50_000;
+
+/// Which requests, in which order.
+#[derive(Debug, Clone, Default)]
+pub struct RequestsQuery {
+    /// Of this model only.
+    pub model: Option<String>,
+    /// Whose session's or conversation's shown id begins so (lower-case hex).
+    pub session: Option<String>,
+    /// Routed by this rule.
+    pub route: Option<api::Route>,
+    /// Ended so.
+    pub end: Option<api::RequestEnd>,
+    /// On this replica.
+    pub replica: Option<u16>,
+    /// Ended at or after this.
+    pub ended_from: Option<Time>,
+    /// Ended before this.
+    pub ended_to: Option<Time>,
+    /// One of the texts holds this, in lower case.
+    pub words: Option<String>,
+    /// Arrived before the request at this place.
+    pub before: Option<Cursor>,
+    /// The order.
+    pub sort: Sort,
+    /// So many are left out first.
+    pub offset: u64,
+    /// At most so many.
+    pub limit: u64,
+}
+
+/// A place in the order of arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    arrived_us: u64,
+    id: u128,
+}
+
+/// An order: by a column, falling or rising. Unknown figures come last either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sort {
+    /// By what.
+    pub by: Column,
+    /// Largest (for times: youngest) first.
+    pub falling: bool,
+}
+
+impl Default for Sort {
+    fn default() -> Self {
+        Self {
+            by: Column::Arrived,
+            falling: true,
+        }
+    }
+}
+
+/// What can order a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Column {
+    /// When it arrived.
+    Arrived,
+    /// Its conversation's id.
+    Conversation,
+    /// Turn of its conversation.
+    Turn,
+    /// The rule's name.
+    Route,
+    /// Replica.
+    Replica,
+    /// Wait in the warden.
+    Queue,
+    /// Time to the first byte.
+    Ttfb,
+    /// Time to the end.
+    Total,
+    /// Prompt tokens.
+    Prompt,
+    /// Cached prompt tokens.
+    Cached,
+    /// Completion tokens.
+    Completion,
+    /// How it ended, by name.
+    End,
+}
+
+/// The API's names, and the file's.
+const ORDERS: [(Column, &str, &str); 12] = [
+    (Column::Arrived, "t", "arrived_us"),
+    (Column::Conversation, "conversation", "conversation"),
+    (Column::Turn, "turn", "turn"),
+    (Column::Route, "route", "route"),
+    (Column::Replica, "replica", "replica"),
+    (Column::Queue, "queue_ms", "queue_ms"),
+    (Column::Ttfb, "ttfb_ms", "ttfb_ms"),
+    (Column::Total, "total_ms", "total_ms"),
+    (Column::Prompt, "prompt_tokens", "prompt_tokens"),
+    (Column::Cached, "cached_tokens", "cached_tokens"),
+    (Column::Completion, "completion_tokens", "completion_tokens"),
+    (Column::End, "end", "ending"),
+];
+
+impl Sort {
+    /// As the API writes it: `ttfb_ms` rising, `-ttfb_ms` falling.
+    pub fn parse(text: &str) -> Option<Self> {
+        let name = text.strip_prefix('-').unwrap_or(text);
+        let (by, ..) = ORDERS.iter().find(|(_, one, _)| *one == name)?;
+        Some(Self {
+            by: *by,
+            falling: name.len() < text.len(),
+        })
+    }
+
+    /// The names that [`Self::parse`] takes.
+    pub fn names() -> Vec<&'static str> {
+        ORDERS.iter().map(|(_, name, _)| *name).collect()
+    }
+
+    fn sql(self) -> String {
+        let falling = if self.falling { " DESC" } else { "" };
+        let found = ORDERS.iter().find(|(by, ..)| *by == self.by);
+        match found {
+            None | Some((Column::Arrived, ..)) => format!("arrived_us{falling}, id{falling}"),
+            Some((.., column)) => {
+                format!("{column} IS NULL, {column}{falling}, arrived_us DESC, id DESC")
+            }
+        }
+    }
+
+    fn compare(self, a: &api::Request, b: &api::Request) -> Ordering {
+        let way = |order: Ordering| if self.falling { order.reverse() } else { order };
+        let arrival = || Cursor::of(b).cmp(&Cursor::of(a));
+        if self.by == Column::Arrived {
+            return way(Cursor::of(a).cmp(&Cursor::of(b)));
+        }
+        match (self.key(a), self.key(b)) {
+            (Some(a), Some(b)) => way(a.partial_cmp(&b).unwrap_or(Ordering::Equal)),
+            (a, b) => a.is_none().cmp(&b.is_none()),
+        }
+        .then_with(arrival)
+    }
+
+    fn key(self, request: &api::Request) -> Option<Key> {
+        let number = |figure: Option<u64>| figure.map(|figure| Key::Number(figure as f64));
+        let word = |word: Option<&str>| word.map(|word| Key::Word(word.to_owned()));
+        match self.by {
+            Column::Arrived => Some(Key::Number(request.t)),
+            Column::Conversation => word(request.conversation.as_deref()),
+            Column::Turn => number(request.turn.map(u64::from)),
+            Column::Route => word(request.route.and_then(|route| words::word(&ROUTES, &route))),
+            Column::Replica => number(request.replica.map(u64::from)),
+            Column::Queue => request.queue_ms.map(Key::Number),
+            Column::Ttfb => request.ttfb_ms.map(Key::Number),
+            Column::Total => request.total_ms.map(Key::Number),
+            Column::Prompt => number(request.prompt_tokens),
+            Column::Cached => number(request.cached_tokens),
+            Column::Completion => number(request.completion_tokens),
+            Column::End => word(request.end.and_then(|end| words::word(&ENDS, &end))),
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, PartialOrd)]
+enum Key {
+    Number(f64),
+    Word(String),
+}
+
+impl Cursor {
+    fn of(request: &api::Request) -> Self {
+        Self {
+            arrived_us: micros(request.t),
+            id: u128::from_str_radix(&request.id, 16).unwrap_or_default(),
+        }
+    }
+
+    /// As the API gives it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (arrived_us, id) = text.split_once('-')?;
+        Some(Self {
+            arrived_us: arrived_us.parse().ok()?,
+            id: u128::from_str_radix(id, 16).ok()?,
+        })
+    }
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{:x}", self.arrived_us, self.id)
+    }
+}
+
+/// Rows of the file, and how many there are.
+#[derive(Debug)]
+pub(super) struct Found {
+    rows: Vec<api::Request>,
+    matching: u64,
+}
+
+/// Conditions with their values, in the order of the question marks.
+#[derive(Default)]
+struct Conditions {
+    sql: Vec<&'static str>,
+    values: Vec<Box<dyn ToSql>>,
+}
+
+impl Conditions {
+    fn add(&mut self, sql: &'static str, value: impl ToSql + 'static) {
+        self.sql.push(sql);
+        self.values.push(Box::new(value));
+    }
+
+    fn and(&self) -> String {
+        if self.sql.is_empty() {
+            return "1".to_owned();
+        }
+        self.sql.join(" AND ")
+    }
+}
+
+impl RequestsQuery {
+    /// Whether a request that is not in the file belongs to the list.
+    fn matches(&self, request: &api::Request) -> bool {
+        let begins =
+            |id: &Option<String>, with: &str| id.as_ref().is_some_and(|id| id.starts_with(with));
+        let ended = request.end.is_some().then(|| ended_us(request));
+        self.model
+            .as_ref()
+            .is_none_or(|model| request.model.as_ref() == Some(model))
+            && self
+                .session
+                .as_ref()
+                .is_none_or(|id| begins(&request.session, id) || begins(&request.conversation, id))
+            && self.route.is_none_or(|route| request.route == Some(route))
+            && self.end.is_none_or(|end| request.end == Some(end))
+            && self
+                .replica
+                .is_none_or(|replica| request.replica == Some(replica))
+            && self
+                .ended_from
+                .is_none_or(|from| ended.is_some_and(|ended| ended >= from.0))
+            && self
+                .ended_to
+                .is_none_or(|to| ended.is_some_and(|ended| ended < to.0))
+            && self
+                .before
+                .is_none_or(|before| Cursor::of(request) < before)
+            && self.words.as_ref().is_none_or(|words| says(request, words))
+    }
+
+    fn is_windowed(&self) -> bool {
+        self.words.is_some() || self.sort.by != Column::Arrived
+    }
+
+    /// What an index helps with, and what it does not.
+    fn conditions(&self) -> (Conditions, Conditions) {
+        let (mut first, mut then) = (Conditions::default(), Conditions::default());
+        if let Some(model) = &self.model {
+            first.add("model = ?", model.clone());
+        }
+        if let Some(id) = &self.session {
+            let past = format!("{id}g"); // behind every hex digit
+            first.add(
+                "(session >= ? AND session < ? OR conversation >= ? AND conversation < ?)",
+                id.clone(),
+            );
+            first.values.push(Box::new(past.clone()));
+            first.values.push(Box::new(id.clone()));
+            first.values.push(Box::new(past));
+        }
+        if let Some(from) = self.ended_from {
+            first.add("ended_us >= ?", int(from.0));
+        }
+        if let Some(to) = self.ended_to {
+            first.add("ended_us < ?", int(to.0));
+        }
+        if let Some(before) = self.before {
+            first.add("(arrived_us, id) < (?, ?)", int(before.arrived_us));
+            first
+                .values
+                .push(Box::new(before.id.to_be_bytes().to_vec()));
+        }
+        if let Some(route) = self.route {
+            then.add("route = ?", words::word(&ROUTES, &route));
+        }
+        if let Some(end) = self.end {
+            then.add("ending = ?", words::word(&ENDS, &end));
+        }
+        if let Some(replica) = self.replica {
+            then.add("replica = ?", i64::from(replica));
+        }
+        if let Some(words) = &self.words {
+            then.add(
+                "instr(lower(concat_ws(char(10), lower(hex(id)), conversation, session, agent, \
+                 model, reason, api, route, ending)), ?) > 0",
+                words.clone(),
+            );
+        }
+        (first, then)
+    }
+
+    /// The table to select from, with all conditions, and the values.
+    fn source(&self) -> (String, Vec<Box<dyn ToSql>>) {
+        let (first, then) = self.conditions();
+        let (sql, then_sql) = (first.and(), then.and());
+        let values = first.values.into_iter().chain(then.values).collect();
+        let source = if self.is_windowed() {
+            format!(
+                "(SELECT * FROM requests WHERE {sql} ORDER BY arrived_us DESC, id DESC \
+                 LIMIT {WINDOW}) WHERE {then_sql}"
+            )
+        } else {
+            format!("requests WHERE {sql} AND {then_sql}")
+        };
+        (source, values)
+    }
+
+    /// Rows from `skip` on, at most `take`.
+    pub(super) fn ask(
+        &self,
+        connection: &Connection,
+        skip: u64,
+        take: u64,
+    ) -> rusqlite::Result<Found> {
+        let (source, values) = self.source();
+        let order = self.sort.sql();
+        let list =
+            format!("SELECT {COLUMNS} FROM {source} ORDER BY {order} LIMIT {take} OFFSET {skip}");
+        let parameters = || rusqlite::params_from_iter(&values);
+        let rows = connection
+            .prepare_cached(&list)?
+            .query_map(parameters(), request_row::read)?
+            .collect::<rusqlite::Result<Vec<_>>>()?;
+        let count = format!("SELECT count(*) FROM (SELECT 1 FROM {source} LIMIT {WINDOW})");
+        let matching: i64 = connection
+            .prepare_cached(&count)?
+            .query_row(parameters(), |row| row.get(0))?;
+        Ok(Found {
+            rows,
+            matching: matching as u64,
+        })
+    }
+
+    /// How the database goes about it.
+    #[cfg(test)]
+    pub(super) fn plan(&self, connection: &Connection) -> String {
+        let (source, values) = self.source();
+        let order = self.sort.sql();
+        let explain =
+            format!("EXPLAIN QUERY PLAN SELECT {COLUMNS} FROM {source} ORDER BY {order} LIMIT 50");
+        let mut statement = connection.prepare(&explain).unwrap();
+        let steps = statement
+            .query_map(rusqlite::params_from_iter(&values), |row| {
+                row.get::<_, String>(3)
+            })
+            .unwrap();
+        steps.map(Result::unwrap).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Those of `unwritten` that belong to the list, in its order.
+    pub(super) fn select(&self, unwritten: Vec<api::Request>) -> Vec<api::Request> {
+        let mut chosen: Vec<_> = unwritten
+            .into_iter()
+            .filter(|request| self.matches(request))
+            .collect();
+        chosen.sort_by(|a, b| self.sort.compare(a, b));
+        chosen
+    }
+
+    /// The page, out of the rows from `skip` on and of what is not in the file (`chosen`).
+    pub(super) fn page(&self, chosen: Vec<api::Request>, skip: u64, found: Found) -> api::Requests {
+        let Found { rows, matching } = found;
+        // A request that reached the file between the two looks is in both.
+        let chosen: Vec<_> = chosen
+            .into_iter()
+            .filter(|request| rows.iter().all(|row| row.id != request.id))
+            .collect();
+        let matching = matching + chosen.len() as u64;
+        let mut merged = chosen;
+        merged.extend(rows);
+        merged.sort_by(|a, b| self.sort.compare(a, b));
+        let page: Vec<_> = merged
+            .into_iter()
+            .skip((self.offset - skip) as usize)
+            .take(self.limit as usize)
+            .collect();
+        let rest = matching > self.offset + page.len() as u64;
+        let next = (rest && self.sort == Sort::default())
+            .then(|| page.last().map(|last| Cursor::of(last).to_string()));
+        api::Requests {
+            requests: page,
+            matching,
+            matching_at_least: matching >= WINDOW,
+            next: next.flatten(),
+        }
+    }
+}
+
+fn says(request: &api::Request, words: &str) -> bool {
+    let route = request.route.and_then(|route| words::word(&ROUTES, &route));
+    let end = request.end.and_then(|end| words::word(&ENDS, &end));
+    let texts = [
+        Some(request.id.as_str()),
+        request.conversation.as_deref(),
+        request.session.as_deref(),
+        request.agent.as_deref(),
+        request.model.as_deref(),
+        request.reason.as_deref(),
+        Some(request.api.as_str()),
+        route,
+        end,
+    ];
+    let mut texts = texts.into_iter().flatten();
+    texts.any(|text| text.to_lowercase().contains(words))
+}
