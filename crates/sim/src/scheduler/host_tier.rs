@@ -3,7 +3,7 @@
 //! vLLM copies a block to host memory as soon as a step has filled it, and never clears its copy when
 //! the GPU's is evicted: the tier holds what was used last, up to its size, whatever the GPU holds. A
 //! waiting request whose chain goes on in host memory gets GPU blocks for it, and the copies are read
-//! back over PCIe before it runs. Where the copying to host memory cannot keep pace, or two requests
+//! back over `PCIe` before it runs. Where the copying to host memory cannot keep pace, or two requests
 //! wait for the same block, vLLM is a little worse than this model, in which a block is there from the
 //! step that fills it.
 

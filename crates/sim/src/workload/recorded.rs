@@ -223,6 +223,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test reads its fixtures")]
     fn the_recorded_sessions_of_claude_code_are_read_whole() {
         let shared = std::env::var_os("LM_WARDEN_SHARED").map_or_else(
             || std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
