@@ -81,14 +81,33 @@ describe('the lines for Claude Code', async () => {
 
 describe('the chart of the stats', async () => {
   const { statsChart } = await load('charts/stats.ts');
+  const points = [
+    {
+      t: 0,
+      prompt_tokens_cached_per_s: 5,
+      prompt_tokens_computed_per_s: 0,
+      ttfb_ms_p50: 40,
+      routes: [
+        { route: 'sticky', requests: 3 },
+        { route: null, requests: 1 },
+      ],
+    },
+    { t: 60, routes: [] },
+    {
+      t: 120,
+      prompt_tokens_cached_per_s: 7.5,
+      completion_tokens_per_s: 1,
+      routes: [{ route: 'sticky', requests: 2 }],
+    },
+  ];
+  const marks = [
+    { t: 61, model: null, text: 'warden started' },
+    { t: 119, model: 'demo', text: 'engine ready' },
+    { t: 120, model: 'demo', text: 'affinity off' },
+  ];
+  const { series } = statsChart({ step_s: 60, points, marks }).option({});
 
   it("draws the API's points as they are, a gap as a gap", () => {
-    const points = [
-      { t: 0, prompt_tokens_cached_per_s: 5, prompt_tokens_computed_per_s: 0, ttfb_ms_p50: 40 },
-      { t: 60 },
-      { t: 120, prompt_tokens_cached_per_s: 7.5, completion_tokens_per_s: 1 },
-    ];
-    const { series } = statsChart({ step_s: 60, points }).option({});
     /** @param {any} item */
     const value = (item) => (item !== null && typeof item === 'object' ? item.value : item);
     const drawn = Object.fromEntries(
@@ -100,7 +119,14 @@ describe('the chart of the stats', async () => {
       completion: [null, null, 1],
       ttfb_ms_p50: [40, null, null],
       ttfb_ms_p95: [null, null, null],
+      'route sticky': [3, null, 2],
+      'route no decision': [1, null, null],
     });
+  });
+
+  it('has one tick for each step in which something was started or changed', () => {
+    const ticks = series.find((/** @type {any} */ one) => one.id === 'cached').markLine.data;
+    assert.deepEqual(ticks, [{ xAxis: 1 }, { xAxis: 2 }]);
   });
 });
 
