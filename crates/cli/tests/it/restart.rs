@@ -52,6 +52,54 @@ fn an_orderly_end_loses_no_home_at_all() {
     }
 }
 
+/// Ids of requests of one turn of each session.
+fn request_ids(warden: &Warden) -> Vec<String> {
+    let id = |session| {
+        let reply = warden
+            .url
+            .turn("demo", &format!("session-{session}"), "hello");
+        reply.went();
+        reply.header("x-lm-warden-request-id").to_owned()
+    };
+    (0..SESSIONS).map(id).collect()
+}
+
+#[test]
+fn a_kill_costs_no_request_that_was_written_and_leaves_lists_and_figures_in_step() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut warden = Warden::start(directory.path());
+    let written = request_ids(&warden);
+    // Nothing here asks for a write: it comes by itself, several times a second.
+    until("the requests to be written", || {
+        let history = warden.url.get("/api/v1/history");
+        (history["written"] == SESSIONS && history["waiting"] == 0).then_some(())
+    });
+    let unsure = request_ids(&warden);
+    warden.kill();
+
+    let warden = Warden::start(directory.path());
+    let requests = warden.url.get("/api/v1/requests?limit=100");
+    let requests = requests["requests"].as_array().unwrap();
+    let found: Vec<&str> = requests
+        .iter()
+        .map(|request| request["id"].as_str().unwrap())
+        .collect();
+    for id in &written {
+        assert!(found.contains(&id.as_str()), "{id} is lost: {found:?}");
+    }
+    for id in &found {
+        let sent = written.iter().chain(&unsure).any(|sent| sent == id);
+        assert!(sent, "{id} was never sent");
+    }
+    let stats = warden.url.get("/api/v1/stats?range=1h");
+    assert_eq!(stats["summary"]["requests"], found.len());
+    let history = warden.url.get("/api/v1/history");
+    assert_eq!(
+        (&history["writable"], &history["set_aside_files"]),
+        (&true.into(), &0.into())
+    );
+}
+
 #[test]
 fn a_change_of_routing_survives_a_kill() {
     let directory = tempfile::tempdir().unwrap();
