@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use crate::support::{CONFIG, Warden, binary, run, stderr, stdout};
+use crate::support::{REFUSED_BY_THE_ENGINE, Warden, binary, run, stderr, stdout};
 
 #[test]
 fn status_shows_the_panel_and_its_exit_code_says_whether_all_is_well() {
@@ -17,7 +17,8 @@ fn status_shows_the_panel_and_its_exit_code_says_whether_all_is_well() {
         text.contains("Affinity on · Spill threshold 8 (auto) · Sticky – · In flight 0"),
         "{text}"
     );
-    assert_eq!(text.lines().count(), 3 + 4, "{text}");
+    assert_eq!(text.lines().count(), 3 + 4 + 1, "{text}");
+    assert!(text.contains("Working set: 1 conversation, "), "{text}");
     assert!(!text.contains('\u{1b}'));
 
     let output = binary()
@@ -32,8 +33,7 @@ fn status_shows_the_panel_and_its_exit_code_says_whether_all_is_well() {
 #[test]
 fn exit_codes_tell_degraded_from_unreachable_from_nonsense() {
     let directory = tempfile::tempdir().unwrap();
-    let config = CONFIG.replace("speed = 1000.0", "profile = \"abacus\"");
-    let mut warden = Warden::with(directory.path(), &config);
+    let mut warden = Warden::limited(directory.path(), REFUSED_BY_THE_ENGINE);
     warden.await_state("failed");
     let output = run(&["status", "--url", &warden.url.0]);
     assert_eq!(output.status.code(), Some(4));

@@ -4,7 +4,7 @@ use std::{io::Read as _, net::TcpListener};
 
 use nix::sys::signal::Signal;
 
-use crate::support::{CONFIG, Warden, messages, run, stderr, until};
+use crate::support::{CONFIG, REFUSED_BY_THE_ENGINE, Warden, messages, run, stderr, until};
 
 #[test]
 fn without_a_configuration_claude_codes_models_are_served_by_four_replicas() {
@@ -113,16 +113,15 @@ fn an_engine_that_died_is_started_again_and_conversations_stay() {
 #[test]
 fn an_engine_that_refuses_its_settings_is_not_tried_again() {
     let directory = tempfile::tempdir().unwrap();
-    let config = CONFIG.replace("speed = 1000.0", "profile = \"abacus\"");
-    let warden = Warden::with(directory.path(), &config);
+    let warden = Warden::limited(directory.path(), REFUSED_BY_THE_ENGINE);
     let reason = warden.await_state("failed");
     assert!(
-        reason.contains("refuses its settings") && reason.contains("abacus"),
+        reason.contains("refuses its settings") && reason.contains("UTF-8"),
         "{reason}"
     );
     let reply = warden.url.turn("demo", "s", "hello");
     assert_eq!(reply.status, 503);
-    assert!(reply.body.contains("abacus"), "{}", reply.body);
+    assert!(reply.body.contains("UTF-8"), "{}", reply.body);
 }
 
 #[test]

@@ -111,8 +111,9 @@ fn panel(model: &api::Model, colour: bool) -> String {
 /// What the active conversations need of the caches, and how many would fit.
 fn working_set(set: &api::WorkingSet) -> String {
     format!(
-        "Working set: {} conversations, {} of {} KV tokens ({}); {} such conversations fit{}\n",
+        "Working set: {} conversation{}, {} of {} KV tokens ({}); {} such conversations fit{}\n",
         set.conversations,
+        if set.conversations == 1 { "" } else { "s" },
         set.tokens,
         known(set.kv_tokens),
         percent(set.fill.map(|fill| fill * 100.0)),

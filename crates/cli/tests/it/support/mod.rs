@@ -11,7 +11,7 @@ use std::{
 };
 
 pub(crate) use http::{Url, messages};
-pub(crate) use process::{CONFIG, Warden, homes_bytes};
+pub(crate) use process::{CONFIG, REFUSED_BY_THE_ENGINE, Warden, homes_bytes};
 
 /// Bound of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

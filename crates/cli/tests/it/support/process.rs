@@ -28,6 +28,9 @@ data_parallel_size = 4
 speed = 1000.0
 "#;
 
+/// For [`Warden::limited`]: what the simulated engine cannot take, and the warden cannot know of.
+pub(crate) const REFUSED_BY_THE_ENGINE: &str = r"export VLLM_SERVER_DEV_MODE=$(printf '\377')";
+
 /// On a free port.
 const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
 
