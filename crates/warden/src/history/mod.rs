@@ -34,7 +34,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
         mpsc::{self, SyncSender, TrySendError},
     },
-    thread::JoinHandle,
+    thread::{JoinHandle, Thread},
     time::Duration,
 };
 
@@ -69,6 +69,8 @@ pub struct History {
     bounds: Arc<SharedBounds>,
     readers: Arc<Readers>,
     next: AtomicU64,
+    /// Unparked by who cannot wait for the next write.
+    writer: Thread,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -97,6 +99,7 @@ impl History {
             health,
             bounds,
             next: AtomicU64::new(1),
+            writer: thread.thread().clone(),
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -156,6 +159,7 @@ impl History {
             sent,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_))
         ) {
+            self.writer.unpark();
             let _ = tokio::time::timeout(FLUSH_MAX, answered).await;
         }
     }
@@ -200,6 +204,7 @@ impl History {
         let queue = self.queue.clone();
         std::thread::spawn(move || {
             let _ = queue.send(Message::Stop);
+            thread.thread().unpark();
             let _ = ended.send(thread.join().is_ok());
         });
         match end.recv_timeout(STOP_MAX) {

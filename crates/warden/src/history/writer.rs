@@ -11,7 +11,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
-        mpsc::{Receiver, RecvTimeoutError},
+        mpsc::{Receiver, TryRecvError},
     },
     time::Duration,
 };
@@ -57,6 +57,17 @@ pub(super) struct SharedBounds {
     pub(super) bytes_max: AtomicU64,
 }
 
+/// What of the queue has been taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// As much as goes into one transaction.
+    Some,
+    /// All that is there by now.
+    All,
+    /// All that will ever be there.
+    Last,
+}
+
 #[derive(Debug)]
 pub(super) struct Writer {
     path: PathBuf,
@@ -95,43 +106,50 @@ impl Writer {
     }
 
     /// Runs until it is told to stop or nobody can hand anything over any more.
+    ///
+    /// It looks at the queue when it is time to write, or when its thread is unparked by who cannot
+    /// wait for that: woken for every request it would cost each of them a switch of threads.
     pub(super) fn run(mut self) {
         self.write(clock::now());
         loop {
-            let wait = self.next_write.since(clock::now());
-            let ended = match self.queue.recv_timeout(wait) {
-                Ok(message) => self.take(message) | self.take_all(),
-                Err(RecvTimeoutError::Timeout) => false,
-                Err(RecvTimeoutError::Disconnected) => true,
-            };
+            std::thread::park_timeout(self.next_write.since(clock::now()));
+            let taken = self.take_all();
             let now = clock::now();
             // While it fails, only time brings the next attempt.
-            let pressed = !self.flushes.is_empty() || self.kept.len() >= BATCH_MAX;
+            let pressed = !self.flushes.is_empty() || taken == Taken::Some;
             let at_once = pressed && self.health.failure().is_none();
-            if ended || at_once || now >= self.next_write {
+            if taken == Taken::Last || at_once || now >= self.next_write {
                 self.write(now);
+            }
+            if at_once && taken == Taken::Some {
+                self.next_write = now;
             }
             for flush in self.flushes.drain(..) {
                 // Who asked may have stopped waiting.
                 let _ = flush.send(());
             }
-            if ended {
+            if taken == Taken::Last {
                 return;
             }
         }
     }
 
-    /// What has queued up meanwhile goes into the same transaction. True for the end.
-    fn take_all(&mut self) -> bool {
-        while let Ok(message) = self.queue.try_recv() {
-            if self.take(message) {
-                return true;
+    /// What has queued up goes into the same transaction.
+    fn take_all(&mut self) -> Taken {
+        loop {
+            match self.queue.try_recv() {
+                Ok(message) => {
+                    if self.take(message) {
+                        return Taken::Last;
+                    }
+                }
+                Err(TryRecvError::Empty) => return Taken::All,
+                Err(TryRecvError::Disconnected) => return Taken::Last,
             }
             if self.kept.ended.len() == BATCH_MAX {
-                break;
+                return Taken::Some;
             }
         }
-        false
     }
 
     fn take(&mut self, message: Message) -> bool {
