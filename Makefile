@@ -122,6 +122,10 @@ bench-routing: system ## One routing decision among 64 replicas and a million co
 bench-scan: system ## Reading a request's body, and what the chain for "why cold" adds to it
 	cargo bench --locked -p lm-warden-vllm --bench scan
 
+.PHONY: bench-history
+bench-history: system ## Figures of any range from 1,000,000 requests, each under 200 ms (more: ARGS=10000000), and lists
+	cargo bench --locked -p lm-warden-warden --bench history -- $(ARGS)
+
 .PHONY: bench-sim
 bench-sim: system ## How much faster than real time the simulator runs the published workload
 	cargo bench --locked -p lm-warden-sim

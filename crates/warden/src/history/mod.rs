@@ -194,6 +194,20 @@ impl History {
         Ok(query.page(chosen, skip, found))
     }
 
+    /// How the database answers [`Self::stats`], a line per step: for measurements of it.
+    pub async fn stats_plan(&self, query: StatsQuery) -> Result<String, HistoryError> {
+        self.readers
+            .ask(move |connection| query.plan(connection))
+            .await
+    }
+
+    /// How the database answers [`Self::requests`], a line per step: for measurements of it.
+    pub async fn requests_plan(&self, query: RequestsQuery) -> Result<String, HistoryError> {
+        self.readers
+            .ask(move |connection| query.plan(connection))
+            .await
+    }
+
     /// Writes what is left and ends the thread; gives up where the disk hangs.
     pub fn stop(&self) {
         let thread = self.thread.lock();

@@ -358,20 +358,17 @@ impl RequestsQuery {
         })
     }
 
-    /// How the database goes about it.
-    #[cfg(test)]
-    pub(super) fn plan(&self, connection: &Connection) -> String {
+    /// How the database goes about it, a line per step.
+    pub(super) fn plan(&self, connection: &Connection) -> rusqlite::Result<String> {
         let (source, values) = self.source();
         let order = self.sort.sql();
         let explain =
             format!("EXPLAIN QUERY PLAN SELECT {COLUMNS} FROM {source} ORDER BY {order} LIMIT 50");
-        let mut statement = connection.prepare(&explain).unwrap();
-        let steps = statement
-            .query_map(rusqlite::params_from_iter(&values), |row| {
-                row.get::<_, String>(3)
-            })
-            .unwrap();
-        steps.map(Result::unwrap).collect::<Vec<_>>().join("\n")
+        let mut statement = connection.prepare(&explain)?;
+        let steps = statement.query_map(rusqlite::params_from_iter(&values), |row| {
+            row.get::<_, String>(3)
+        })?;
+        Ok(steps.collect::<rusqlite::Result<Vec<_>>>()?.join("\n"))
     }
 
     /// Those of `unwritten` that belong to the list, in its order.

@@ -133,12 +133,11 @@ impl StatsQuery {
         Ok(marks)
     }
 
-    /// How the database goes about it.
-    #[cfg(test)]
-    pub(super) fn plan(&self, connection: &Connection) -> String {
+    /// How the database goes about it, a line per step.
+    pub(super) fn plan(&self, connection: &Connection) -> rusqlite::Result<String> {
         let explain = format!("EXPLAIN QUERY PLAN {}", self.sql());
-        let mut statement = connection.prepare(&explain).unwrap();
+        let mut statement = connection.prepare(&explain)?;
         let steps = statement.raw_query().mapped(|row| row.get::<_, String>(3));
-        steps.map(Result::unwrap).collect::<Vec<_>>().join("\n")
+        Ok(steps.collect::<rusqlite::Result<Vec<_>>>()?.join("\n"))
     }
 }

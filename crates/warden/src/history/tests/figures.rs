@@ -163,7 +163,7 @@ fn a_question_is_answered_from_the_roll_ups_by_their_key() {
         (604_800, 3600),
     ] {
         for model in [None, Some("demo")] {
-            let plan = query(range_s, step_s, model).plan(&connection);
+            let plan = query(range_s, step_s, model).plan(&connection).unwrap();
             assert_eq!(
                 plan, "SEARCH rollups USING PRIMARY KEY (step_s=? AND t_s>? AND t_s<?)",
                 "{range_s} s in steps of {step_s} s"

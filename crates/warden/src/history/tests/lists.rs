@@ -115,7 +115,7 @@ fn no_page_scans_the_table_and_none_sorts_what_an_index_orders() {
         },
     ];
     for query in queries {
-        let plan = query.plan(&file.reader());
+        let plan = query.plan(&file.reader()).unwrap();
         assert!(plan.contains("USING INDEX requests_"), "{query:?}: {plan}");
         assert!(!plan.contains("TEMP B-TREE"), "{query:?}: {plan}");
     }
@@ -123,7 +123,7 @@ fn no_page_scans_the_table_and_none_sorts_what_an_index_orders() {
         session: Some("abcd".into()),
         ..all()
     };
-    let plan = session.plan(&file.reader());
+    let plan = session.plan(&file.reader()).unwrap();
     assert!(
         plan.contains("requests_session") && plan.contains("requests_conversation"),
         "{plan}"
@@ -133,7 +133,7 @@ fn no_page_scans_the_table_and_none_sorts_what_an_index_orders() {
         ended_to: Some(Time(2)),
         ..all()
     };
-    let plan = bar.plan(&file.reader());
+    let plan = bar.plan(&file.reader()).unwrap();
     assert!(
         plan.contains("requests_ended (ended_us>? AND ended_us<?)"),
         "{plan}"
