@@ -1,7 +1,7 @@
 //! One request per connection, over a plain socket.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{self, Read as _, Write as _},
     net::TcpStream,
 };
 
@@ -33,16 +33,20 @@ impl Url {
 
     /// Sends a request; the reply is still to be read.
     pub(crate) fn send(&self, head: &str, headers: &str, body: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(self.address()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        self.try_send(head, headers, body).unwrap()
+    }
+
+    /// The same where nobody may be listening.
+    pub(crate) fn try_send(&self, head: &str, headers: &str, body: &str) -> io::Result<TcpStream> {
+        let mut stream = TcpStream::connect(self.address())?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         write!(
             stream,
             "{head} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}\r\n{body}",
             self.address(),
             body.len(),
-        )
-        .unwrap();
-        stream
+        )?;
+        Ok(stream)
     }
 
     pub(crate) fn ask(&self, head: &str, headers: &str, body: &str) -> Reply {
