@@ -9,6 +9,7 @@ import os
 import pathlib
 import signal
 import threading
+import time
 import unittest
 
 import client
