@@ -157,8 +157,11 @@ class Ranks(Supervised):
         log = self.warden.log.read_text()
         for phase in ("loading weights", f"KV cache of {engine.CACHE_TOKENS} tokens per replica"):
             self.assertIn(phase, log)
-        lines = self.warden.get("/models/tiny/logs?limit=2000")["lines"]
-        self.assertTrue(any("startup complete" in line["text"] for line in lines))
+        # The engine serves before the line that says so has been read from its log.
+        self.eventually(
+            lambda: [line["text"] for line in self.warden.get("/models/tiny/logs?limit=2000")["lines"]],
+            lambda lines: any("startup complete" in line for line in lines),
+        )
         for rank in range(RANKS):
             before = self.metrics().of("request_success_total", rank)
             pin = {"X-data-parallel-rank": str(rank)}
