@@ -27,5 +27,7 @@ pub use facts::{
 pub use headers::{HeaderClass, HeaderIds, parse_rank};
 pub use models::{ModelCard, model_body, models_body};
 pub use prometheus::{EngineMetrics, Scrape, parse_metrics};
-pub use reply::{HELD_BYTES_MAX, MEASURED_BYTES_MAX, ReplyTap, StreamEnd, TapOutput, Usage};
+pub use reply::{
+    HELD_BYTES_MAX, MEASURED_BYTES_MAX, ReplyTap, StreamEnd, TapOutput, Usage, split_prompt,
+};
 pub use version::responses_steerable;

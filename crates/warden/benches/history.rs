@@ -8,6 +8,7 @@
 
 use std::{
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -66,7 +67,7 @@ fn filled(file: &Path, count: u64, end: Time) -> History {
     let history = History::start(file.to_owned(), settings).expect("a thread");
     let began = Instant::now();
     for number in 0..count {
-        history.push(request(number, count, end), None);
+        history.push(Arc::new(request(number, count, end)), None);
         while history.state().waiting > AHEAD_MAX {
             std::thread::sleep(Duration::from_millis(1));
         }

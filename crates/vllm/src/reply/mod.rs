@@ -16,7 +16,7 @@ use crate::Dialect;
 use stream::Stream;
 use whole::Whole;
 
-pub use usage::Usage;
+pub use usage::{Usage, split_prompt};
 
 /// Largest reply, and largest single event of a stream, whose usage is read, in bytes.
 pub const MEASURED_BYTES_MAX: usize = 1 << 20;

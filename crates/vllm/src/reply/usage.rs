@@ -18,6 +18,20 @@ pub struct Usage {
     pub completion_tokens: u64,
 }
 
+impl Usage {
+    /// Prompt tokens that were cached and that were computed; what was not measured was computed.
+    pub fn split(&self) -> (u64, u64) {
+        split_prompt(self.prompt_tokens, self.cached_tokens)
+    }
+}
+
+/// [`Usage::split`] where only these two are known.
+pub fn split_prompt(prompt_tokens: u64, cached_tokens: Option<u64>) -> (u64, u64) {
+    // An engine that reports more than there was is broken, and counts as having had it all.
+    let cached = cached_tokens.unwrap_or(0).min(prompt_tokens);
+    (cached, prompt_tokens - cached)
+}
+
 /// A `usage` object of any dialect: their keys do not overlap in meaning.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]

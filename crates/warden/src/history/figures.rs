@@ -24,9 +24,9 @@ impl Figures {
         self.requests += 1;
         match request.prompt_tokens {
             Some(prompt) => {
-                let cached = request.cached_tokens.unwrap_or(0).min(prompt);
+                let (cached, computed) = vllm::split_prompt(prompt, request.cached_tokens);
                 self.cached_tokens = self.cached_tokens.saturating_add(cached);
-                self.computed_tokens = self.computed_tokens.saturating_add(prompt - cached);
+                self.computed_tokens = self.computed_tokens.saturating_add(computed);
                 self.completion_tokens = self
                     .completion_tokens
                     .saturating_add(request.completion_tokens.unwrap_or(0));

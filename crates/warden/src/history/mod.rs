@@ -15,6 +15,7 @@ mod distribution;
 mod error;
 mod figures;
 mod health;
+mod order;
 mod reader;
 mod request_row;
 mod requests;
@@ -43,13 +44,13 @@ use tokio::sync::oneshot;
 pub use self::{
     distribution::Distribution,
     error::HistoryError,
-    requests::{Column, Cursor, RequestsQuery, Sort, WINDOW},
+    order::{Column, Cursor, Sort},
+    requests::{RequestsQuery, WINDOW},
     stats::{POINTS_MAX, StatsQuery},
 };
 use self::{
     health::Health,
     reader::Readers,
-    store::Ended,
     writer::{Message, SharedBounds, Writer},
 };
 use crate::{clock, config};
@@ -60,6 +61,20 @@ const QUEUE_MAX: usize = 16_384;
 const FLUSH_MAX: Duration = Duration::from_millis(250);
 /// How long the end of the service waits for the last write.
 const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// An ended request as its maker keeps it. The writer's thread puts it into the API's words, so that
+/// no request waits for that.
+pub trait Noted: std::fmt::Debug + Send + Sync {
+    /// As the API shows it.
+    fn to_api(&self) -> api::Request;
+}
+
+/// One that is in the API's words already.
+impl Noted for api::Request {
+    fn to_api(&self) -> api::Request {
+        self.clone()
+    }
+}
 
 /// The running history.
 #[derive(Debug)]
@@ -116,13 +131,13 @@ impl History {
 
     /// Hands over an ended request, without waiting. Its number, which [`Self::committed_up_to`]
     /// reaches once it is in the file.
-    pub fn push(&self, request: api::Request, key_name: Option<Arc<str>>) -> u64 {
+    pub fn push(&self, request: Arc<dyn Noted>, key_name: Option<Arc<str>>) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.hand_over(Message::Ended(Box::new(Ended {
+        self.hand_over(Message::Ended {
             number,
             request,
             key_name,
-        })));
+        });
         number
     }
 

@@ -1,6 +1,6 @@
 //! A request as a row, and back.
 
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{CachedStatement, Row, Transaction, params};
 
 use super::{
     error::StoreError,
@@ -16,14 +16,20 @@ pub(super) const COLUMNS: &str = "id, arrived_us, model, conversation, session, 
 /// A score as it is stored: a list, since the names would be most of the file.
 type ShortScore = (u16, bool, bool, u32, u32, Option<f64>, u32);
 
-pub(super) fn insert(transaction: &Transaction<'_>, ended: &Ended) -> Result<(), StoreError> {
-    let request = &ended.request;
-    let id = u128::from_str_radix(&request.id, 16).unwrap_or_default();
-    let insert = format!(
+/// What writes rows; asked for once per batch.
+pub(super) fn inserter<'t>(
+    transaction: &'t Transaction<'_>,
+) -> rusqlite::Result<CachedStatement<'t>> {
+    transaction.prepare_cached(&format!(
         "INSERT INTO requests ({COLUMNS}, ended_us, key_name) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, \
          ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)"
-    );
-    transaction.prepare_cached(&insert)?.execute(params![
+    ))
+}
+
+pub(super) fn insert(inserter: &mut CachedStatement<'_>, ended: &Ended) -> Result<(), StoreError> {
+    let request = &ended.request;
+    let id = u128::from_str_radix(&request.id, 16).unwrap_or_default();
+    inserter.execute(params![
         id.to_be_bytes(),
         int(micros(request.t)),
         request.model,
@@ -64,7 +70,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<api::Request> {
         Ok(stored.map(|tokens| tokens as u64))
     };
     let (prompt_tokens, cached_tokens) = (tokens(15)?, tokens(16)?);
-    let computed = |prompt: u64| prompt.saturating_sub(cached_tokens.unwrap_or(0));
+    let computed = |prompt: u64| vllm::split_prompt(prompt, cached_tokens).1;
     Ok(api::Request {
         id: format!("{:032x}", u128::from_be_bytes(row.get(0)?)),
         t: row.get::<_, i64>(1)? as f64 / 1e6,

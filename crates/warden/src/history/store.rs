@@ -108,10 +108,12 @@ impl Store {
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut rollups = BTreeMap::new();
+        let mut inserter = request_row::inserter(&transaction)?;
         for ended in &batch.ended {
-            request_row::insert(&transaction, ended)?;
+            request_row::insert(&mut inserter, ended)?;
             roll_up(&mut rollups, &ended.request);
         }
+        drop(inserter);
         for (key, figures) in rollups {
             add(&transaction, key, figures)?;
         }
@@ -246,9 +248,9 @@ impl Store {
 }
 
 /// Step, begin of the bucket, model and route.
-type Bucket = (u64, u64, String, &'static str);
+type Bucket<'a> = (u64, u64, &'a str, &'static str);
 
-fn roll_up(rollups: &mut BTreeMap<Bucket, Figures>, request: &api::Request) {
+fn roll_up<'a>(rollups: &mut BTreeMap<Bucket<'a>, Figures>, request: &'a api::Request) {
     // What named no model served here belongs to no model's chart.
     let Some(model) = &request.model else {
         return;
@@ -257,14 +259,14 @@ fn roll_up(rollups: &mut BTreeMap<Bucket, Figures>, request: &api::Request) {
     let ended_s = ended_us(request) / 1_000_000;
     for (step_s, _) in STEPS_S {
         let begin_s = ended_s - ended_s % step_s;
-        let key = (step_s, begin_s, model.clone(), route.unwrap_or(""));
+        let key = (step_s, begin_s, model.as_str(), route.unwrap_or(""));
         rollups.entry(key).or_default().count(request);
     }
 }
 
 fn add(
     transaction: &Transaction<'_>,
-    bucket: Bucket,
+    bucket: Bucket<'_>,
     mut figures: Figures,
 ) -> Result<(), StoreError> {
     let (step_s, t_s, model, route) = bucket;

@@ -20,6 +20,7 @@ use routing::Time;
 use tokio::sync::oneshot;
 
 use super::{
+    Noted,
     error::StoreError,
     health::Health,
     store::{Batch, Bounds, Ended, Store},
@@ -42,7 +43,12 @@ const ASIDE_MAX: usize = 2;
 /// What is handed to the writer.
 #[derive(Debug)]
 pub(super) enum Message {
-    Ended(Box<Ended>),
+    /// An ended request, with its number and the name of its key.
+    Ended {
+        number: u64,
+        request: Arc<dyn Noted>,
+        key_name: Option<Arc<str>>,
+    },
     Mark(api::Mark),
     /// Write now, then answer, whether it worked or not.
     Flush(oneshot::Sender<()>),
@@ -121,7 +127,7 @@ impl Writer {
             if taken == Taken::Last || at_once || now >= self.next_write {
                 self.write(now);
             }
-            if at_once && taken == Taken::Some {
+            if taken == Taken::Some && self.health.failure().is_none() {
                 self.next_write = now;
             }
             for flush in self.flushes.drain(..) {
@@ -156,10 +162,18 @@ impl Writer {
         match message {
             Message::Flush(answer) => self.flushes.push(answer),
             Message::Stop => return true,
-            Message::Ended(_) | Message::Mark(_) if self.kept.len() >= KEPT_MAX => {
+            Message::Ended { .. } | Message::Mark(_) if self.kept.len() >= KEPT_MAX => {
                 self.drop_one();
             }
-            Message::Ended(ended) => self.kept.ended.push(*ended),
+            Message::Ended {
+                number,
+                request,
+                key_name,
+            } => self.kept.ended.push(Ended {
+                number,
+                request: request.to_api(),
+                key_name,
+            }),
             Message::Mark(mark) => self.kept.marks.push(mark),
         }
         false

@@ -170,8 +170,7 @@ impl Admission {
             }
             return;
         };
-        let cached = usage.cached_tokens.unwrap_or(0).min(usage.prompt_tokens);
-        let computed = usage.prompt_tokens - cached;
+        let (cached, computed) = usage.split();
         state.usage.prompt_tokens_cached += cached;
         state.usage.prompt_tokens_computed += computed;
         state.usage.completion_tokens += usage.completion_tokens;

@@ -126,9 +126,9 @@ impl Totals {
         };
         *self.requests.entry(outcome).or_default() += 1;
         if let Some(usage) = record.usage() {
-            let cached = usage.cached_tokens.unwrap_or(0).min(usage.prompt_tokens);
+            let (cached, computed) = usage.split();
             self.prompt_tokens_cached += cached;
-            self.prompt_tokens_computed += usage.prompt_tokens - cached;
+            self.prompt_tokens_computed += computed;
             self.completion_tokens += usage.completion_tokens;
         }
         if let Some(ttfb) = record.ttfb() {

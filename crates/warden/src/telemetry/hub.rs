@@ -16,7 +16,10 @@ use super::{
     log,
     record::Record,
 };
-use crate::{clock, history::History};
+use crate::{
+    clock,
+    history::{History, Noted as _},
+};
 
 /// Finished requests that are kept here: what the history has not written yet, and the list's end
 /// where there is no history.
@@ -37,7 +40,7 @@ struct State {
     /// In flight; the gateway bounds how many there are.
     open: HashMap<RequestId, Record>,
     /// Oldest end first, each with its number in the history.
-    finished: VecDeque<(u64, Record)>,
+    finished: VecDeque<(u64, Arc<Record>)>,
     models: BTreeMap<Arc<str>, PerModel>,
     /// By what the next turns are judged.
     last_turns: LastTurns,
@@ -168,11 +171,12 @@ impl Telemetry {
                 record.ended(at, end, status, usage);
                 record.judge(&mut state.last_turns);
                 let model = record.info.model.clone();
+                let record = Arc::new(record);
                 // Within the lock, so that the history's order is that of the ring.
                 let number = self.history.as_ref().map_or(0, |history| {
-                    history.push(record.to_api(), record.info.owner.clone())
+                    history.push(Arc::clone(&record) as _, record.info.owner.clone())
                 });
-                state.finish(number, record.clone());
+                state.finish(number, Arc::clone(&record));
                 (model, Some(record))
             }
         };
@@ -191,7 +195,7 @@ impl Telemetry {
         let mut found: Vec<&Record> = state
             .open
             .values()
-            .chain(state.finished.iter().map(|(_, record)| record))
+            .chain(state.finished.iter().map(|(_, record)| &**record))
             .filter(|record| record.matches(filter))
             .collect();
         // By id too, so that requests of one microsecond keep their order.
@@ -236,7 +240,7 @@ impl Telemetry {
         let finished = state.finished.iter().rev();
         let waiting = finished
             .take_while(|(number, _)| *number > committed)
-            .map(|(_, record)| record);
+            .map(|(_, record)| &**record);
         state
             .open
             .values()
@@ -256,8 +260,8 @@ impl State {
         self.models.get_mut(model?)
     }
 
-    fn finish(&mut self, number: u64, record: Record) {
-        match self.per_model(record.info.model.clone().as_ref()) {
+    fn finish(&mut self, number: u64, record: Arc<Record>) {
+        match self.per_model(record.info.model.as_ref()) {
             Some(model) => model.totals.add(&record),
             None => self.unknown.add(&record),
         }

@@ -10,7 +10,7 @@ use super::{
     cold::{ColdTurn, LastTurns, Note},
     words,
 };
-use crate::clock::epoch_s;
+use crate::{clock::epoch_s, history::Noted};
 
 /// A request from its arrival on.
 #[derive(Debug, Clone)]
@@ -168,8 +168,10 @@ impl Record {
                 begins(self.session(), wanted) || begins(self.conversation(), wanted)
             })
     }
+}
 
-    pub(super) fn to_api(&self) -> api::Request {
+impl Noted for Record {
+    fn to_api(&self) -> api::Request {
         let decision = self.routing.as_ref().map(|(_, decision)| decision);
         let usage = self.usage();
         api::Request {
@@ -200,10 +202,7 @@ impl Record {
             total_ms: self.total().map(as_ms),
             prompt_tokens: usage.map(|usage| usage.prompt_tokens),
             cached_tokens: usage.and_then(|usage| usage.cached_tokens),
-            computed_tokens: usage.map(|usage| {
-                let cached = usage.cached_tokens.unwrap_or(0);
-                usage.prompt_tokens.saturating_sub(cached)
-            }),
+            computed_tokens: usage.map(|usage| usage.split().1),
             completion_tokens: usage.map(|usage| usage.completion_tokens),
             status: self.status(),
             end: self.end().map(words::end),

@@ -155,13 +155,12 @@ impl ByHand {
 
     fn hand_over(&self, number: u64) {
         self.health.handed_over();
-        let request = request(number, number);
-        let ended = Ended {
+        let ended = Message::Ended {
             number,
-            request,
+            request: Arc::new(request(number, number)),
             key_name: None,
         };
-        self.queue.send(Message::Ended(Box::new(ended))).unwrap();
+        self.queue.send(ended).unwrap();
     }
 
     /// Takes what was handed over and tries to write, two seconds after the last time.

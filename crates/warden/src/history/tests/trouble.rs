@@ -1,6 +1,6 @@
 //! A file that cannot be written or makes no sense: told, survived, mended.
 
-use std::fs;
+use std::{fs, sync::Arc};
 
 use super::*;
 
@@ -203,10 +203,10 @@ async fn what_was_handed_over_is_in_the_next_answer_and_survives_the_end() {
         ..RequestsQuery::default()
     };
     let history = start();
-    history.push(request(1, 0), Some("ci".into()));
+    history.push(Arc::new(request(1, 0)), Some("ci".into()));
     let page = history.requests(query(), Vec::new).await.unwrap();
     assert_eq!(page.requests, [request(1, 0)]);
-    history.push(request(2, 1), None);
+    history.push(Arc::new(request(2, 1)), None);
     history.stop();
     drop(history);
     let history = start();
