@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A whole file of results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,20 @@ pub enum Kind {
     Bench,
     /// Simulated.
     Simulation,
+}
+
+impl Results {
+    /// Of a simulation that starts now; its cells are still to come.
+    pub fn of_simulation(settings: serde_json::Value) -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            kind: Kind::Simulation,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: since_epoch.map_or(0, |since| since.as_secs()),
+            settings,
+            cells: Vec::new(),
+        }
+    }
 }
 
 /// One policy at one load.

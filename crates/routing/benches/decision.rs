@@ -6,13 +6,15 @@
 //! scattered order: in service, the next one to speak is not the one that the processor's cache
 //! happens to hold.
 
+mod support;
+
 use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use routing::{
-    Candidates, Event, Gauges, Identity, OwnerId, ReplicaIndex, ReplicaSpec, Request, RequestClass,
-    Router, Seed, Settings, Steering, Ticket, Time,
+    Candidates, Event, Gauges, Identity, OwnerId, ReplicaIndex, ReplicaSpec, Request, Router, Seed,
+    Settings, Steering, Ticket, Time,
 };
 
 const REPLICAS: u16 = 64;
@@ -24,26 +26,7 @@ const BYTES_PER_CONVERSATION_MAX: usize = 300;
 
 /// Identities of this many conversations of several owners, made as the gateway makes them.
 fn requests(count: usize) -> Vec<Request> {
-    let request = |number: usize| {
-        let owner = OwnerId((number % 8) as u32);
-        let id = number.to_string();
-        let ids = Candidates {
-            claude_code_session_id: Some(id.as_bytes()),
-            ..Candidates::default()
-        };
-        Request {
-            owner,
-            identity: Identity::of(&Seed([1; 16]), owner, "demo", &ids),
-            pin: None,
-            steerable: true,
-            prompt_bytes: 200_000,
-            shared_bytes: 50_000,
-            lineage: (number % 5) as u64,
-            front: 0,
-            class: RequestClass::Unknown,
-            streams: true,
-        }
-    };
+    let request = |number| support::request(number, 200_000, 50_000, (number % 5) as u64);
     (0..count).map(request).collect()
 }
 

@@ -6,37 +6,22 @@
 //! comes and is told to wait, or a turn that ends, per request that is let in by that. The bound for
 //! either is 5 microseconds on an otherwise idle core.
 
+mod support;
+
 use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use routing::{
-    Admission, Candidates, Event, Identity, LeaseMode, LeaseRule, LeaseSettings, OwnerId,
-    ReplicaSpec, Request, RequestClass, Router, Seed, Settings, Steering, Ticket, Time, Usage,
+    Admission, Event, LeaseMode, LeaseRule, LeaseSettings, ReplicaSpec, Request, Router, Settings,
+    Steering, Ticket, Time, Usage,
 };
 
 const REPLICAS: u16 = 64;
 const WAITING: usize = 10_000;
 
 fn request(number: usize) -> Request {
-    let owner = OwnerId((number % 8) as u32);
-    let id = number.to_string();
-    let ids = Candidates {
-        claude_code_session_id: Some(id.as_bytes()),
-        ..Candidates::default()
-    };
-    Request {
-        owner,
-        identity: Identity::of(&Seed([1; 16]), owner, "demo", &ids),
-        pin: None,
-        steerable: true,
-        prompt_bytes: 40_000,
-        shared_bytes: 4_000,
-        lineage: 1,
-        front: 0,
-        class: RequestClass::Unknown,
-        streams: true,
-    }
+    support::request(number, 40_000, 4_000, 1)
 }
 
 fn router(mode: LeaseMode, switches: bool) -> Router {

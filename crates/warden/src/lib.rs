@@ -7,6 +7,7 @@ pub mod commands;
 pub mod config;
 pub mod doctor;
 pub mod fetch;
+mod file_mark;
 pub mod fleet;
 pub mod fuzzing;
 pub mod gateway;

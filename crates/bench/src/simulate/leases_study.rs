@@ -9,13 +9,12 @@ use super::figures::FIGURES;
 use super::leases_cases::{Case, cases};
 use super::run::run_seeds;
 use super::table::number;
-use crate::results::{Kind, ResultCell, Results, write_atomically};
+use crate::results::{ResultCell, Results, write_atomically};
 use sim::experiment::Cell;
 use sim::run::Waits;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Arguments of `simulate leases-study`.
 #[derive(Debug, Clone, Default)]
@@ -88,20 +87,12 @@ pub fn leases_study(
     out: &mut impl Write,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<(), SimulateError> {
-    let mut results = Results {
-        kind: Kind::Simulation,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        started: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs()),
-        settings: serde_json::json!({
-            "study": "leases",
-            "seeds": request.seeds,
-            "first_seed": request.first_seed,
-            "stage": request.stage,
-        }),
-        cells: Vec::new(),
-    };
+    let mut results = Results::of_simulation(serde_json::json!({
+        "study": "leases",
+        "seeds": request.seeds,
+        "first_seed": request.first_seed,
+        "stage": request.stage,
+    }));
     let mut study = "";
     let cases = cases(request)?;
     for case in &cases {

@@ -4,6 +4,7 @@
 //! processor's cores, tables are printed, and errors are sorted into the user's and ours.
 
 mod check_trace;
+mod columns;
 mod compare;
 mod error;
 mod figures;

@@ -4,10 +4,10 @@
 //! of the whole box) and what the simulation finds around it. Where the wanted sessions do not fit, it
 //! says what leases and host memory would make of them.
 
+use super::columns;
 use super::relief::{Relief, host_gib};
 use super::request::{RunRequest, tokens};
 use super::run::run_seeds;
-use super::table::number;
 use super::{SimulateError, figures};
 use crate::option::OptionError;
 use crate::results::ResultCell;
@@ -193,28 +193,14 @@ impl Answer<'_> {
                 "By simulation, none of the counts below keeps its cache.\n"
             )?,
         }
-        writeln!(
-            out,
-            "{:>9}{:>10}{:>10}{:>12}{:>12}{:>14}",
-            "sessions", "hit %", "own %", "TTFB p50 s", "TTFB p95 s", "tokens/min"
-        )?;
+        writeln!(out, "{:>9}{}", "sessions", columns::heading())?;
         for cell in &self.cells {
-            let figure = |name, decimals| number(cell.mean(name), decimals);
             let mark = if cell.sessions == *sessions {
                 "  <- wanted"
             } else {
                 ""
             };
-            writeln!(
-                out,
-                "{:>9}{:>10}{:>10}{:>12}{:>12}{:>14}{mark}",
-                cell.sessions,
-                figure("prefix_hit_percent", 1),
-                figure("own_hit_percent", 1),
-                figure("ttfb_s_p50", 2),
-                figure("ttfb_s_p95", 2),
-                figure("output_tokens_per_min", 0),
-            )?;
+            writeln!(out, "{:>9}{}{mark}", cell.sessions, columns::of(cell))?;
         }
         match &self.relief {
             Some(relief) => relief.print(*replicas, out),

@@ -1,7 +1,7 @@
 //! What helps where the wanted sessions outgrow the cache: leases, host memory, or both.
 
+use super::columns;
 use super::run::run_seeds;
-use super::table::number;
 use super::{SimulateError, figures};
 use crate::results::ResultCell;
 use sim::experiment::{Experiment, Level};
@@ -67,26 +67,13 @@ impl Relief {
              kv_offload_gib = {}, vLLM's --kv-offloading-size).\n",
             self.host_gib, self.host_gib
         )?;
-        writeln!(
-            out,
-            "{:<26}{:>10}{:>10}{:>12}{:>12}{:>14}",
-            "", "hit %", "own %", "TTFB p50 s", "TTFB p95 s", "tokens/min"
-        )?;
+        writeln!(out, "{:<26}{}", "", columns::heading())?;
         for (policy, gib, cell) in &self.rows {
-            let figure = |name, decimals| number(cell.mean(name), decimals);
             let words = match gib {
                 0 => policy.as_str().to_owned(),
                 gib => format!("{}, {gib} GiB", policy.as_str()),
             };
-            writeln!(
-                out,
-                "{words:<26}{:>10}{:>10}{:>12}{:>12}{:>14}",
-                figure("prefix_hit_percent", 1),
-                figure("own_hit_percent", 1),
-                figure("ttfb_s_p50", 2),
-                figure("ttfb_s_p95", 2),
-                figure("output_tokens_per_min", 0),
-            )?;
+            writeln!(out, "{words:<26}{}", columns::of(cell))?;
         }
         Ok(())
     }

@@ -2,12 +2,11 @@
 
 use super::{RunRequest, SimulateError, compare, figures, series, table};
 use crate::option::OptionError;
-use crate::results::{Kind, ResultCell, Results, write_atomically};
+use crate::results::{ResultCell, Results, write_atomically};
 use sim::experiment::{Cell, Experiment};
 use sim::policy::PolicyKind;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Runs the experiment, prints its tables to `out` and its progress to `progress`, and writes the
 /// results where asked for.
@@ -60,15 +59,7 @@ fn each_threshold(
         [] => vec![None],
         given => given.iter().copied().map(Some).collect(),
     };
-    let mut results = Results {
-        kind: Kind::Simulation,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        started: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs()),
-        settings: settings(request, &base),
-        cells: Vec::new(),
-    };
+    let mut results = Results::of_simulation(settings(request, &base));
     for spill_threshold in thresholds {
         let experiment = Experiment {
             spill_threshold,

@@ -6,7 +6,7 @@
 //! `server` accepts connections, `crowd` so many per address, `tls` encrypted ones · `endpoint` knows the paths · `inbound` reads a body within the
 //! bounds of `limits` and `budget` · `call` understands it · `lobby` is where it waits for room, and
 //! `queued` the stream that begins meanwhile · `aim` turns a decision into an address · `forward`
-//! sends it, again where allowed · `feed` reads the reply along · `relay` passes it on ·
+//! sends it, again where allowed · `feed` reads the reply along · `reply` begins the client's, `relay` passes it on ·
 //! `ledger` counts the request in and out · `watchdog` notices a replica that stands still ·
 //! `error` answers where no engine does.
 //!
@@ -33,6 +33,7 @@ mod lobby;
 mod local;
 mod queued;
 mod relay;
+mod reply;
 mod request_id;
 mod server;
 mod stall;
@@ -43,10 +44,7 @@ mod watchdog;
 
 use std::sync::{Arc, atomic::AtomicUsize};
 
-use http::{
-    HeaderValue, Request, Response, StatusCode, Version,
-    header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE},
-};
+use http::{Request, Response};
 use hyper::body::Incoming;
 use routing::Seed;
 
@@ -62,11 +60,9 @@ use self::{
     call::Call,
     endpoint::{Endpoint, Known},
     error::GatewayError,
-    forward::{Answer, Rest},
     ledger::Ledger,
     lobby::Lobby,
     queued::Queued,
-    relay::{Relay, RelayFacts},
     request_id::RequestIds,
     stamp::Stamp,
 };
@@ -331,7 +327,7 @@ impl Gateway {
             Some((Ok(answer), ledger)) => {
                 stamp.routed = ledger.routed();
                 stamp.queue_ms = ledger.queue_ms();
-                reply(answer, dialect, &stamp, (ledger, peer))
+                reply::of(answer, dialect, &stamp, (ledger, peer))
             }
             Some((Err(error), mut ledger)) => {
                 ledger.end(error.end(), error.status().as_u16(), None);
@@ -345,7 +341,7 @@ impl Gateway {
                     dialect,
                     peer,
                 };
-                queued_reply(&stamp, Queued::new(serving, lobby, facts))
+                reply::queued(&stamp, Queued::new(serving, lobby, facts))
             }
         }
     }
@@ -378,59 +374,9 @@ impl Gateway {
     }
 }
 
-/// The beginning of a stream whose request still waits for room.
-fn queued_reply(stamp: &Stamp, queued: Queued) -> Response<Body> {
-    let mut response = Response::new(Body::queued(Box::new(queued)));
-    let headers = response.headers_mut();
-    let events = HeaderValue::from_static("text/event-stream; charset=utf-8");
-    headers.insert(CONTENT_TYPE, events);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    stamp.put(headers);
-    response
-}
-
 /// Who sent a request.
 struct Caller {
     peer: Arc<Peer>,
     /// With which key.
     holder: Option<Arc<Holder>>,
-}
-
-/// The engine's answer as the client gets it.
-fn reply(
-    answer: Answer,
-    dialect: vllm::Dialect,
-    stamp: &Stamp,
-    (mut ledger, peer): (Ledger, Arc<Peer>),
-) -> Response<Body> {
-    let mut head = answer.head;
-    // An old engine's replies have no chunks; ours do, or a cut one could not be told.
-    head.version = Version::HTTP_11;
-    let status = head.status.as_u16();
-    let streaming = feed::is_event_stream(&head.headers);
-    headers::to_client(&mut head.headers);
-    stamp.put(&mut head.headers);
-    let body = match answer.rest {
-        Rest::Ended(end, usage) => {
-            ledger.end(end, status, usage);
-            if !may_have_body(head.status) {
-                head.headers.remove(CONTENT_LENGTH);
-            }
-            Body::held(answer.opening)
-        }
-        Rest::Feed(feed) => {
-            let facts = RelayFacts {
-                dialect,
-                streaming,
-                status,
-                peer,
-            };
-            Body::relay(Box::new(Relay::new(answer.opening, *feed, ledger, facts)))
-        }
-    };
-    Response::from_parts(head, body)
-}
-
-fn may_have_body(status: StatusCode) -> bool {
-    status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED
 }

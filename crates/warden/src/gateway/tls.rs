@@ -6,7 +6,6 @@
 
 use std::{
     fs, io,
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
@@ -29,7 +28,7 @@ use tokio_rustls::{
 };
 
 use super::stall::StallGuard;
-use crate::config::TlsFiles;
+use crate::{config::TlsFiles, file_mark::FileMark};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -102,9 +101,9 @@ impl ResolvesServerCert for Current {
     }
 }
 
-/// What tells that a file is another one.
+/// The pair of files that was looked at; `None` where one could not be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mark([Option<(u64, i64, i64)>; 2]);
+pub(super) struct Mark([Option<FileMark>; 2]);
 
 impl Tls {
     /// Reads the pair. Blocks on the disk.
@@ -179,9 +178,8 @@ impl Tls {
     }
 }
 
-fn mark(path: &Path) -> Option<(u64, i64, i64)> {
-    let file = fs::metadata(path).ok()?;
-    Some((file.ino(), file.mtime(), file.mtime_nsec()))
+fn mark(path: &Path) -> Option<FileMark> {
+    fs::metadata(path).ok().map(FileMark::from)
 }
 
 async fn speaks_plainly(stream: &TcpStream) -> io::Result<bool> {

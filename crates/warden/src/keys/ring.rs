@@ -4,7 +4,6 @@
 use std::{
     collections::HashMap,
     io,
-    os::unix::fs::MetadataExt as _,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -17,7 +16,7 @@ use super::{
     file::{FileError, Key, KeyFile, now_s},
     secret::{Hash, KeyId, claimed},
 };
-use crate::clock;
+use crate::{clock, file_mark::FileMark};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -55,17 +54,9 @@ pub struct Ring {
     trouble: RwLock<Option<String>>,
 }
 
-/// What tells that a file is another one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Mark {
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-}
-
 /// A file that was read, or that there was none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen(Option<Mark>);
+pub(super) struct Seen(Option<FileMark>);
 
 impl Ring {
     /// Reads the keys. Blocks on the disk.
@@ -168,19 +159,18 @@ impl Ring {
         }
     }
 
-    async fn mark(&self) -> io::Result<Option<Mark>> {
+    async fn mark(&self) -> io::Result<Option<FileMark>> {
         match tokio::fs::metadata(self.file.path()).await {
-            Ok(file) => Ok(Some(Mark {
-                inode: file.ino(),
-                bytes: file.len(),
-                modified: (file.mtime(), file.mtime_nsec()),
-            })),
+            Ok(file) => Ok(Some(file.into())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn reread(&self, mark: io::Result<Option<Mark>>) -> Result<Option<Mark>, FileError> {
+    async fn reread(
+        &self,
+        mark: io::Result<Option<FileMark>>,
+    ) -> Result<Option<FileMark>, FileError> {
         let io = |cause| FileError::Io {
             path: self.file.path().to_owned(),
             cause,

@@ -129,6 +129,17 @@ async fn a_client_that_does_not_read_is_left() {
     drop(client);
 }
 
+/// Connections in use, one after the other.
+async fn held(warden: &Warden, count: usize) -> Vec<Client> {
+    let mut held = Vec::new();
+    for _ in 0..count {
+        let mut client = warden.client().await;
+        assert_eq!(client.ask(get("/health")).await.status, 200);
+        held.push(client);
+    }
+    held
+}
+
 #[tokio::test]
 async fn connections_over_the_bound_wait_for_their_turn() {
     let engine = Engine::answering_json("{}").await;
@@ -137,12 +148,7 @@ async fn connections_over_the_bound_wait_for_their_turn() {
         ..Limits::default()
     };
     let warden = bounded(&engine, limits).await;
-    let mut held = Vec::new();
-    for _ in 0..2 {
-        let mut client = warden.client().await;
-        assert_eq!(client.ask(get("/health")).await.status, 200);
-        held.push(client);
-    }
+    let held = held(&warden, 2).await;
     let mut third = Client::connect(warden.address).await;
     third.send(get("/health")).await;
     let early = tokio::time::timeout(Duration::from_millis(50), third.head()).await;
@@ -159,12 +165,7 @@ async fn an_address_has_no_more_connections_than_its_share() {
         ..Limits::default()
     };
     let warden = bounded(&engine, limits).await;
-    let mut held = Vec::new();
-    for _ in 0..2 {
-        let mut client = warden.client().await;
-        assert_eq!(client.ask(get("/health")).await.status, 200);
-        held.push(client);
-    }
+    let held = held(&warden, 2).await;
     let mut third = Client::connect(warden.address).await;
     third.closed().await;
     drop(held);

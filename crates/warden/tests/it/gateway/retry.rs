@@ -258,16 +258,7 @@ async fn calls_without_a_slot_are_tried_at_another_replica_too() {
 #[tokio::test]
 async fn a_whole_stream_after_a_death_counts_once() {
     let bad = dying("").await;
-    let good = Engine::start(|mut conn| async move {
-        while conn.request().await.is_some() {
-            conn.begin_stream().await;
-            for event in MESSAGES_EVENTS {
-                conn.event(event).await;
-            }
-            conn.end_stream().await;
-        }
-    })
-    .await;
+    let good = Engine::streaming().await;
     let warden = Warden::before(&[&bad, &good]).await;
     let reply = ask_until(&warden, &bad).await;
     assert_eq!(reply.text(), MESSAGES_EVENTS.concat());

@@ -101,16 +101,7 @@ async fn http_1_passes_as_it_does_without() {
 async fn http_2_is_negotiated_and_carries_many_streams() {
     let directory = tempfile::tempdir().unwrap();
     let (files, cert) = certify(directory.path());
-    let engine = Engine::start(|mut conn: Conn| async move {
-        while conn.request().await.is_some() {
-            conn.begin_stream().await;
-            for event in MESSAGES_EVENTS {
-                conn.event(event).await;
-            }
-            conn.end_stream().await;
-        }
-    })
-    .await;
+    let engine = Engine::streaming().await;
     let (warden, _) = start(&engine, files, Limits::default()).await;
     let stream = connect(&warden, &cert, b"h2").await.unwrap();
     let io = TokioIo::new(stream);

@@ -12,6 +12,7 @@ use std::{
 use tokio::{net::TcpListener, task::JoinHandle};
 
 use super::{
+    MESSAGES_EVENTS,
     http::{Head, Wire},
     soon,
 };
@@ -90,6 +91,20 @@ impl Engine {
     /// One that answers with this JSON.
     pub(crate) async fn answering_json(body: &str) -> Self {
         Self::answering(json_reply(body)).await
+    }
+
+    /// An engine that answers each request with the whole stream of the Messages API.
+    pub(crate) async fn streaming() -> Self {
+        Self::start(|mut conn: Conn| async move {
+            while conn.request().await.is_some() {
+                conn.begin_stream().await;
+                for event in MESSAGES_EVENTS {
+                    conn.event(event).await;
+                }
+                conn.end_stream().await;
+            }
+        })
+        .await
     }
 
     pub(crate) fn url(&self) -> String {
