@@ -111,6 +111,11 @@ describe('the report', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
     const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
     await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
     assert.equal(await theme(), 'light');
+    const legend = await page
+      .locator('.sample')
+      .first()
+      .evaluate((sample) => getComputedStyle(sample, '::before').printColorAdjust);
+    assert.equal(legend, 'exact', 'the legend keeps its colours');
     await page.evaluate(() => dispatchEvent(new Event('afterprint')));
     assert.equal(await theme(), undefined);
     await page.close();
