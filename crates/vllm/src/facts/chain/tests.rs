@@ -238,7 +238,9 @@ proptest! {
                 prop_assert!(change.last - change.first < 8);
             }
             None => prop_assert!(
-                section == PromptSection::Messages && messages > 128 && messages - index <= 8
+                section == PromptSection::Messages
+                    && messages + more > 128
+                    && messages - index <= 8
             ),
         }
     }
