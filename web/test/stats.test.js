@@ -99,8 +99,11 @@ describe(
       await page.locator('canvas').first().waitFor();
       await eventually(async () => {
         const { points } = await warden.get(query);
-        const steps = points.map((_, /** @type {number} */ index) => index);
-        const filled = steps.filter((index) => points[index].requests);
+        /** @type {number[]} */
+        const filled = [];
+        points.forEach((/** @type {any} */ point, /** @type {number} */ index) => {
+          if (point.requests) filled.push(index);
+        });
         assert.ok(filled.length > 0);
         for (const index of filled) {
           const { figures } = await tipAt(page, index, points.length);
