@@ -46,10 +46,10 @@ describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
   it('greys a row whose figures are old, and says how old', () =>
     on(scenes.degraded, async ({ page }) => {
       await page.goto(path);
+      await page.getByRole('row').getByText('figures 1 min 14 s old').waitFor();
       const rows = page.getByRole('row').filter({ has: page.getByRole('rowheader') });
       const old = await rows.evaluateAll((all) => all.map((row) => row.classList.contains('old')));
       assert.deepEqual(old.slice(0, 4), [false, false, true, true]);
-      await page.getByRole('row').getByText('figures 1 min 14 s old').waitFor();
     }));
 
   it('says why nothing waits', () =>
