@@ -66,9 +66,11 @@ describe('every page', { skip: noBrowser ?? false, timeout: 300_000 }, () => {
   it('is accessible with its dialogs open', () =>
     visit(browser, scenes.busy(), async ({ page }) => {
       await page.goto('/models/qwen3-4b-dp4');
-      await page.getByRole('switch').click();
-      await assertAccessible(page, 'affinity');
-      await page.keyboard.press('Escape');
+      for (const name of ['Affinity', 'Leases']) {
+        await page.getByRole('switch', { name }).click();
+        await assertAccessible(page, name);
+        await page.keyboard.press('Escape');
+      }
       await page.getByRole('button', { name: /Spill threshold/ }).click();
       await assertAccessible(page, 'spill threshold');
       await page.keyboard.press('Escape');

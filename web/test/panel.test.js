@@ -146,7 +146,7 @@ describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
       await page.goto(path);
       const affinity = page.getByRole('switch', { name: 'Affinity' });
       await affinity.click();
-      await page.getByRole('button', { name: 'Leave it on' }).click();
+      await page.getByRole('button', { name: 'Leave affinity on' }).click();
       assert.deepEqual(warden.changes, []);
       await affinity.click();
       await page.getByRole('button', { name: 'Turn affinity off' }).click();
@@ -156,6 +156,33 @@ describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
         { path: '/api/v1/models/qwen3-4b-dp4/routing', body: { affinity: false } },
       ]);
       await page.getByRole('status').filter({ hasText: 'Affinity is off.' }).waitFor();
+    }));
+
+  it('switches leases off and on, each time only after it was confirmed', () =>
+    on(scenes.degraded, async ({ page, warden }) => {
+      await page.goto(path);
+      const leases = page.getByRole('switch', { name: 'Leases' });
+      assert.equal(await leases.getAttribute('aria-checked'), 'true');
+      await leases.click();
+      await page.getByText('wait for a place (60 now) go at once').waitFor();
+      await page.getByRole('button', { name: 'Leave leases on' }).click();
+      assert.deepEqual(warden.changes, []);
+      for (const [word, sent] of /** @type {const} */ ([
+        ['off', ['off']],
+        ['on', ['off', 'auto']],
+      ])) {
+        await leases.click();
+        await page.getByRole('button', { name: `Turn leases ${word}` }).click();
+        await page.locator('.badges').getByText(`Leases ${word}`).waitFor();
+        await page
+          .getByRole('status')
+          .filter({ hasText: `Leases are ${word}.` })
+          .waitFor();
+        assert.deepEqual(
+          warden.changes,
+          sent.map((leases) => ({ path: `/api/v1${path}/routing`, body: { leases } })),
+        );
+      }
     }));
 
   it('sets the spill threshold, back to automatic, and shows a refusal', () =>

@@ -78,7 +78,7 @@ const shots = [
     name: 'model-affinity',
     path: busy,
     scene: scenes.busy,
-    act: (page) => page.getByRole('switch').click(),
+    act: (page) => page.getByRole('switch', { name: 'Affinity' }).click(),
   },
   {
     name: 'model-replica',

@@ -149,6 +149,7 @@ export class MockWarden {
           return { status: 400, body: fault('bad_value', 'spill_threshold 999: at most 256.') };
         }
         if ('affinity' in body) model.routing.affinity = body.affinity;
+        if ('leases' in body) model.routing.leases.mode = body.leases;
         if (threshold !== undefined) {
           model.routing.spill_threshold =
             threshold === 'auto'
