@@ -96,6 +96,10 @@ e2e-vllm-ci: debug-build ## The part of it that CI runs: a quarter of an hour on
 fuzz: ## Fuzz every parser of outside bytes; ARGS="SECONDS [TARGET...]", ten minutes each: ARGS=600
 	scripts/fuzz $(ARGS)
 
+.PHONY: properties
+properties: system ## The property tests from a seed that is drawn and printed; ARGS="CASES [SEED]"
+	scripts/properties $(ARGS)
+
 .PHONY: faults
 faults: system ## The gateway under faults from seeds, in virtual time; ARGS="FROM..TO" chooses the seeds
 	LM_WARDEN_SEEDS=$(or $(ARGS),0..1000) cargo test --locked -p lm-warden-warden --test it faults:: -- --nocapture

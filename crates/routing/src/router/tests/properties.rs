@@ -244,8 +244,6 @@ fn counted(run: &Run) -> Vec<u32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
-
     #[test]
     fn requests_in_flight_are_conserved_under_any_order_of_events(
         steering in steering(),

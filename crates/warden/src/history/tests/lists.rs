@@ -190,7 +190,8 @@ fn any_query() -> impl Strategy<Value = RequestsQuery> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    // Each writes a file.
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 10))]
 
     /// Whether a request is in the file or not makes no difference to any list.
     #[test]

@@ -315,8 +315,6 @@ fn event(replica: u16, what: u8) -> Event {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
     #[test]
     fn no_request_is_lost_doubled_or_forgotten_and_no_wait_outlasts_its_bound(
         switches in any::<bool>(),
