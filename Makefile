@@ -1,5 +1,5 @@
 # Every task of the project. `make help` lists them; CI runs
-# `make check e2e-claude e2e-vllm-ci fuzz soak bench-failures advisories`.
+# `make check e2e-claude e2e-vllm-ci faults fuzz soak bench-failures advisories` (.ci/run).
 # A task installs what it needs; what it cannot install it names, and skips only that part.
 
 SHELL := /bin/bash

@@ -34,6 +34,8 @@ const PACE: Pace = Pace {
     events: 10,
     gap: Duration::from_millis(50),
 };
+/// Until a replica that serves again gets sessions.
+const BACK_S_MAX: f64 = 3.0;
 /// Which replicas are killed and wedged.
 const KILLED: usize = 1;
 const WEDGED: usize = 2;
@@ -55,6 +57,10 @@ pub(crate) struct Args {
     /// runs for as long in proportion.
     #[arg(long, default_value_t = 25)]
     wedge_s: u64,
+    /// Tells how long coming back took and does not judge it: on a machine that is busy with other
+    /// things, that is what is measured.
+    #[arg(long)]
+    times_unjudged: bool,
 }
 
 /// Runs the trial; fails where a bound is missed.
@@ -89,7 +95,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     told(&around_kill);
     verdict.at_most("  lost", lost(&around_kill), 0.0);
     let back = back_after(&around_kill, KILLED, serves_again);
-    verdict.at_most("  back in rotation after it serves again, s", back, 3.0);
+    back_in(&mut verdict, "it serves", back, args.times_unjudged);
     let during = around_kill.iter().filter(|s| s.began >= killed).count();
     tell("  sessions since the kill", &during.to_string());
     println!("one of four replicas wedged for {} s", args.wedge_s);
@@ -97,7 +103,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let percent = 100.0 * lost(&around_wedge) / around_wedge.len().max(1) as f64;
     verdict.at_most("  lost, percent", percent, 1.0);
     let back = back_after(&around_wedge, WEDGED, moves_again);
-    verdict.at_most("  back in rotation after it moves again, s", back, 3.0);
+    back_in(&mut verdict, "it moves", back, args.times_unjudged);
     Ok(verdict.exit_code())
 }
 
@@ -152,6 +158,16 @@ fn lost(sessions: &[Session]) -> f64 {
     let kept =
         |session: &&Session| matches!(session.ended.outcome, Outcome::Complete | Outcome::Cut);
     (sessions.len() - sessions.iter().filter(kept).count()) as f64
+}
+
+/// A replica that never comes back is a fault on any machine.
+fn back_in(verdict: &mut Verdict, since: &str, seconds: f64, is_unjudged: bool) {
+    let max = if is_unjudged { f64::MAX } else { BACK_S_MAX };
+    verdict.at_most(
+        &format!("  back in rotation after {since} again, s"),
+        seconds,
+        max,
+    );
 }
 
 /// Seconds until a session that began since then was served by the replica.

@@ -19,7 +19,12 @@ impl Verdict {
         let good = figure <= max;
         self.missed += usize::from(!good);
         let word = if good { "reached" } else { "MISSED" };
-        println!("{what:<58} {figure:>12.2}  {word} (at most {max})");
+        let bound = if max < f64::MAX {
+            format!("at most {max}")
+        } else {
+            "at any time".to_owned()
+        };
+        println!("{what:<58} {figure:>12.2}  {word} ({bound})");
     }
 
     /// Two figures that must be the same.
@@ -33,6 +38,7 @@ impl Verdict {
     /// Failure where a bound was missed.
     pub(crate) fn exit_code(&self) -> ExitCode {
         if self.missed == 0 {
+            println!("every bound was reached");
             return ExitCode::SUCCESS;
         }
         println!("{} bounds were missed", self.missed);

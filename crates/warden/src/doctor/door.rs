@@ -84,3 +84,97 @@ fn tls(config: &Config) -> Option<Finding> {
         Err(error) => Finding::problem("tls", error.to_string(), "see above"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{
+        config::Overrides,
+        doctor::Level,
+        keys::{Limits, NewKey},
+    };
+
+    /// In the year 2100.
+    const EXPIRES_S: i64 = 4_102_444_800;
+    const HERE: &str = "127.0.0.1:8090";
+    const EVERYWHERE: &str = "0.0.0.0:8090";
+
+    fn config(data_dir: &Path, listen: &str, rest: &str) -> Config {
+        let data_dir = data_dir.display();
+        let text = format!(
+            "[server]\nlisten = \"{listen}\"\ndata_dir = \"{data_dir}\"\n{rest}\n\
+             [[models]]\nname = \"m\"\n[models.engine]\nkind = \"simulated\"\n"
+        );
+        Config::parse(&text, &Overrides::default()).expect("a good configuration")
+    }
+
+    fn add(data_dir: &Path, name: &str, role: api::KeyRole, expires_s: Option<i64>) {
+        let key = NewKey {
+            name: name.to_owned(),
+            role,
+            expires_s,
+            limits: Limits::default(),
+        };
+        KeyFile::of(data_dir).add(key).expect("a key");
+    }
+
+    #[test]
+    fn without_a_key_only_a_warden_for_this_machine_is_well() {
+        let home = tempfile::tempdir().expect("a folder");
+        let level = |listen, rest| keys(&config(home.path(), listen, rest)).level;
+        assert_eq!(level(HERE, ""), Level::Ok);
+        assert_eq!(level(HERE, "[auth]\nrequired = true"), Level::Warning);
+        assert_eq!(level(EVERYWHERE, ""), Level::Problem);
+        add(home.path(), "old", api::KeyRole::Admin, Some(EXPIRES_S));
+        assert_eq!(level(EVERYWHERE, ""), Level::Ok);
+        let file = KeyFile::of(home.path());
+        let text = fs::read_to_string(file.path()).expect("keys");
+        let expired = text.replace(&EXPIRES_S.to_string(), "1");
+        fs::write(file.path(), expired).expect("written");
+        assert_eq!(level(EVERYWHERE, ""), Level::Problem, "it has expired");
+    }
+
+    #[test]
+    fn keys_that_open_nothing_or_that_others_can_read_are_told() {
+        let home = tempfile::tempdir().expect("a folder");
+        let found = || keys(&config(home.path(), HERE, "[auth]\nrequired = true"));
+        add(home.path(), "agent", api::KeyRole::Client, None);
+        assert!(found().message.contains("nobody can open"), "{:?}", found());
+        add(home.path(), "operator", api::KeyRole::Admin, None);
+        assert_eq!(
+            (found().level, found().message.as_str()),
+            (Level::Ok, "2 valid (1 of admins), 0 expired")
+        );
+        let file = KeyFile::of(home.path());
+        let readable = fs::Permissions::from_mode(0o644);
+        fs::set_permissions(file.path(), readable).expect("permissions");
+        assert!(found().message.contains("other users"), "{:?}", found());
+        fs::write(file.path(), "{").expect("written");
+        assert_eq!(found().level, Level::Problem);
+    }
+
+    #[test]
+    fn what_is_open_to_the_network_wants_a_certificate_that_can_be_used() {
+        let home = tempfile::tempdir().expect("a folder");
+        let found = |listen, rest: &str| tls(&config(home.path(), listen, rest));
+        assert_eq!(found(HERE, ""), None);
+        let plain = found(EVERYWHERE, "").expect("a finding");
+        assert_eq!(plain.level, Level::Warning);
+
+        let (cert, key) = (home.path().join("cert.pem"), home.path().join("key.pem"));
+        let files = format!(
+            "[server.tls]\ncert = \"{}\"\nkey = \"{}\"",
+            cert.display(),
+            key.display()
+        );
+        let missing = found(HERE, &files).expect("a finding");
+        assert_eq!(missing.level, Level::Problem);
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a pair");
+        fs::write(cert, made.cert.pem()).expect("written");
+        fs::write(key, made.signing_key.serialize_pem()).expect("written");
+        let good = found(EVERYWHERE, &files).expect("a finding");
+        assert_eq!(good.level, Level::Ok);
+    }
+}

@@ -159,6 +159,15 @@ impl Tls {
             return;
         }
         let is_first = seen.replace(mark).is_none();
+        self.take(is_first);
+    }
+
+    /// Reads the files now, whatever they look like from outside: who asks has reason to.
+    pub fn read_again(&self) {
+        self.take(false);
+    }
+
+    fn take(&self, is_first: bool) {
         match pair(&self.files) {
             Ok(pair) => {
                 let mut current = self

@@ -155,7 +155,7 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     watchers.spawn(Arc::clone(access.ring()).watch());
     watchers.spawn(follow(tls.clone()));
     let (server, handle) = Server::new(Arc::new(gateway));
-    let server = server.over(tls);
+    let server = server.over(tls.clone());
     eprint!("{}", banner(address, &config));
     let mut listening = tokio::spawn(server.run(listener));
     let notifier = Arc::new(Notifier::from_environment());
@@ -166,6 +166,7 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
         handle,
         reloader,
         notifier,
+        tls,
         stops_engines: config.server.stop_engines,
     };
     let drained = signals.until(&mut listening).await;

@@ -1,6 +1,6 @@
 //! What signals mean to the service. SIGTERM drains and leaves vLLM to the next warden; so does
 //! SIGINT, unless it comes from a terminal, where it means "end all of it"; a second one ends at
-//! once. SIGHUP reads the configuration again.
+//! once. SIGHUP reads the configuration and the certificate again.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -14,7 +14,7 @@ use tokio::{
 
 use super::notify::Notifier;
 use crate::{
-    gateway::{DrainHandle, Drained},
+    gateway::{DrainHandle, Drained, Tls},
     reload::Reloader,
     supervisor::Supervisor,
 };
@@ -63,6 +63,7 @@ pub(super) struct Follower {
     pub(super) handle: DrainHandle,
     pub(super) reloader: Arc<Reloader>,
     pub(super) notifier: Arc<Notifier>,
+    pub(super) tls: Option<Arc<Tls>>,
     pub(super) stops_engines: bool,
 }
 
@@ -94,8 +95,12 @@ impl Follower {
 
     fn reload(&self) {
         let (reloader, notifier) = (Arc::clone(&self.reloader), Arc::clone(&self.notifier));
+        let tls = self.tls.clone();
         notifier.reloading();
         tokio::task::spawn_blocking(move || {
+            if let Some(tls) = tls {
+                tls.read_again();
+            }
             if let Err(error) = reloader.reload() {
                 tracing::error!("SIGHUP: {error}");
             }
