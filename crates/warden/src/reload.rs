@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    config::{self, Config, ConfigError, Engine},
+    config::{self, Config, ConfigError, Engine, Start},
     fleet::{Fleet, lease_mode, lease_turns, threshold},
     history::History,
     operators::Overrides,
@@ -103,8 +103,8 @@ impl Reloader {
             }
             if let (Engine::Vllm(old), Engine::Vllm(engine)) = (&before.engine, &after.engine)
                 && old != engine
+                && self.supervisor.configure(&after.name, old, engine)
             {
-                self.supervisor.configure(&after.name, engine);
                 reloaded.restarted.push(after.name.clone());
             }
             self.set_routing(after);
@@ -171,7 +171,7 @@ fn check(before: &Config, after: &Config) -> Result<(), ReloadError> {
         }
         if !may_follow(&before.engine, &after.engine) {
             return refuse(format!(
-                "kind, address, layout, data_parallel_size, key, start and idle_stop_s of the engine of {:?}",
+                "kind, address, layout, data_parallel_size, key, start, idle_stop_s and (on demand) gpus of the engine of {:?}",
                 after.name
             ));
         }
@@ -188,6 +188,8 @@ fn may_follow(before: &Engine, after: &Engine) -> bool {
                 && before.api_key == after.api_key
                 && before.start == after.start
                 && before.idle_stop == after.idle_stop
+                // On demand it holds the cards that it was given, in turn with others.
+                && (before.start == Start::Always || before.cards() == after.cards())
         }
         (before, after) => before == after,
     }
@@ -243,5 +245,14 @@ mod tests {
             )),
         )
         .unwrap();
+    }
+
+    #[test]
+    fn cards_of_an_engine_on_demand_are_not_exchanged_under_it() {
+        let on_demand = format!("{VLLM}start = \"on-demand\"\n");
+        for (engine, is_refused) in [(VLLM, false), (&on_demand, true)] {
+            let [before, after] = [0, 1].map(|card| config(&format!("{engine}gpus = [{card}]")));
+            assert_eq!(check(&before, &after).is_err(), is_refused, "{engine}");
+        }
     }
 }

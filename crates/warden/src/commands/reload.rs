@@ -21,7 +21,7 @@ fn render(reloaded: &api::Reloaded) -> String {
             &reloaded.restarted,
         );
     if text.is_empty() {
-        return "nothing has changed\n".to_owned();
+        return "no routing has changed, and no engine has to restart\n".to_owned();
     }
     text
 }
@@ -36,7 +36,10 @@ mod tests {
             routing: routing.iter().map(ToString::to_string).collect(),
             restarted: restarted.iter().map(ToString::to_string).collect(),
         };
-        assert_eq!(render(&reloaded(&[], &[])), "nothing has changed\n");
+        assert_eq!(
+            render(&reloaded(&[], &[])),
+            "no routing has changed, and no engine has to restart\n"
+        );
         assert_eq!(
             render(&reloaded(&["a", "b"], &["b"])),
             "routing changed: a, b\nengines restart with their new settings: b\n"

@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     cards::Cards,
-    demand, directory,
+    demand, directory, launch,
     machine::{Limits, State},
     strays,
     unit::{self, Command, Handle, Plan},
@@ -49,8 +49,17 @@ pub(super) struct Controlled {
     pub(super) units: Vec<Reach>,
     /// An operator stopped it: no request starts it.
     pub(super) is_held: AtomicBool,
-    is_rolling: AtomicBool,
+    roll: Mutex<Roll>,
     start: Start,
+}
+
+/// Whether servers are being restarted one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Roll {
+    Idle,
+    Rolling,
+    /// Settings have changed since it began: those that it has restarted already do not have them.
+    Again,
 }
 
 /// How a server's owner is reached.
@@ -123,7 +132,7 @@ impl Supervisor {
                     .collect(),
                 model,
                 is_held: AtomicBool::new(false),
-                is_rolling: AtomicBool::new(false),
+                roll: Mutex::new(Roll::Idle),
                 start: engine.start,
             });
             if let Some(idle_stop) = engine.idle_stop {
@@ -185,26 +194,26 @@ impl Supervisor {
     /// Restarts a model's servers one after the other, each after a drain.
     pub fn restart_model(&self, model: &Model) -> Result<(), ControlError> {
         let controlled = self.supervised(model, "restarted")?;
-        if controlled.is_rolling.swap(true, Ordering::AcqRel) {
+        if !controlled.begins_roll() {
             return Err(ControlError::Rolling {
                 model: model.name.clone(),
             });
         }
+        self.roll(controlled);
+        Ok(())
+    }
+
+    fn roll(&self, controlled: &Arc<Controlled>) {
         controlled.is_held.store(false, Ordering::Release);
         let controlled = Arc::clone(controlled);
         self.tasks().spawn(async move {
-            for unit in &controlled.units {
-                if !unit.restart().await {
-                    tracing::error!(
-                        model = %controlled.model.name,
-                        "a restarted server does not serve: the others are left as they are"
-                    );
-                    break;
+            loop {
+                controlled.restart_each().await;
+                if controlled.ends_roll() {
+                    return;
                 }
             }
-            controlled.is_rolling.store(false, Ordering::Release);
         });
-        Ok(())
     }
 
     /// Takes nothing new for a model, until it is started.
@@ -212,20 +221,21 @@ impl Supervisor {
         self.everywhere(model, RouterEvent::Drain);
     }
 
-    /// New settings of an engine, from its next start on; it is restarted where it runs.
-    pub fn configure(&self, name: &str, engine: &Vllm) {
+    /// New settings of an engine, from its next start on; where they change what it was started
+    /// with, it is restarted, and true returned.
+    pub fn configure(&self, name: &str, before: &Vllm, after: &Vllm) -> bool {
         let Some(controlled) = self.models.iter().find(|m| m.model.name == name) else {
-            return;
+            return false;
         };
-        controlled.tell(|| Command::Configure(Box::new(engine.clone())));
-        if controlled
-            .units
-            .iter()
-            .any(|unit| unit.state() != State::Stopped)
-        {
-            // A roll that is on its way takes the new settings along.
-            let _ = self.restart_model(&controlled.model);
+        controlled.tell(|| Command::Configure(Box::new(after.clone())));
+        if launch::is_same(name, before, after) {
+            return false;
         }
+        let is_running = !controlled.all(|state| *state == State::Stopped);
+        if is_running && controlled.begins_roll_or_another() {
+            self.roll(controlled);
+        }
+        true
     }
 
     /// Ends all owners: with their engines, or leaving them to the next warden.
@@ -282,6 +292,48 @@ impl Controlled {
 
     pub(super) fn all(&self, is: fn(&State) -> bool) -> bool {
         self.units.iter().all(|unit| is(&unit.state()))
+    }
+
+    async fn restart_each(&self) {
+        for unit in &self.units {
+            if !unit.restart().await {
+                tracing::error!(
+                    model = %self.model.name,
+                    "a restarted server does not serve: the others are left as they are"
+                );
+                return;
+            }
+        }
+    }
+
+    /// False where one is on its way.
+    fn begins_roll(&self) -> bool {
+        let mut roll = self.roll();
+        let begins = *roll == Roll::Idle;
+        if begins {
+            *roll = Roll::Rolling;
+        }
+        begins
+    }
+
+    /// The same, but one that is on its way is followed by another.
+    fn begins_roll_or_another(&self) -> bool {
+        let mut roll = self.roll();
+        let begins = *roll == Roll::Idle;
+        *roll = if begins { Roll::Rolling } else { Roll::Again };
+        begins
+    }
+
+    /// False where another has to follow, which begins with this.
+    fn ends_roll(&self) -> bool {
+        let mut roll = self.roll();
+        let ends = *roll == Roll::Rolling;
+        *roll = if ends { Roll::Idle } else { Roll::Rolling };
+        ends
+    }
+
+    fn roll(&self) -> std::sync::MutexGuard<'_, Roll> {
+        self.roll.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

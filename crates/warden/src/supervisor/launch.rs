@@ -95,6 +95,18 @@ impl Launch {
     }
 }
 
+/// Whether a model's servers are started with the one as with the other. What only the warden goes
+/// by (how long a start may take) is no difference.
+pub(super) fn is_same(name: &str, before: &Vllm, after: &Vllm) -> bool {
+    let hashes = |engine: &Vllm| -> Vec<u64> {
+        let servers = 0..engine.servers();
+        servers
+            .map(|server| Launch::new(name, engine, server, 0).hash())
+            .collect()
+    };
+    before.port == after.port && hashes(before) == hashes(after)
+}
+
 /// `CUDA_VISIBLE_DEVICES` of one server.
 fn visible(engine: &Vllm, server: u16) -> Option<String> {
     let cards_per_replica = usize::from(engine.tensor_parallel_size);
@@ -175,6 +187,21 @@ mod tests {
         let launch = Launch::new("m", &keyed, 0, 8000);
         assert!(!launch.argv.join(" ").contains("s3cret"));
         assert_eq!(env(&launch, "VLLM_API_KEY"), Some("s3cret"));
+    }
+
+    #[test]
+    fn only_what_a_server_is_started_with_makes_a_difference() {
+        let before = engine("gpus = [0, 1]");
+        for (more, same) in [
+            ("gpus = [0, 1]\nstart_s_max = 60", true),
+            // The second card is left over.
+            ("gpus = [0, 2]", true),
+            ("gpus = [1, 0]", false),
+            ("gpus = [0, 1]\nport = 9100", false),
+            ("gpus = [0, 1]\nargs = [\"--seed\", \"1\"]", false),
+        ] {
+            assert_eq!(is_same("m", &before, &engine(more)), same, "{more}");
+        }
     }
 
     #[test]

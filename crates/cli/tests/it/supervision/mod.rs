@@ -338,6 +338,79 @@ fn a_reload_changes_routing_at_once_and_restarts_only_what_changed() {
 }
 
 #[test]
+fn a_reload_restarts_the_one_model_whose_engine_changed() {
+    let place = Place::new("");
+    let tables = |name: &str, engine: &str| place.model_tables(name, engine);
+    place.configure_models(&[tables("m", RANKS), tables("n", RANKS)]);
+    let warden = place.serve(&[]);
+    let ready = |model: &str| {
+        soon("it is ready", || {
+            (warden.state_of(model).0 == "ready").then_some(())
+        });
+        place.pid_of(model).unwrap()
+    };
+    let [m, n] = ["m", "n"].map(ready);
+    let reload = || warden.post("/api/v1/reload").json();
+
+    place.configure_models(&[
+        tables("m", RANKS),
+        tables("n", &format!("start_s_max = 60\n{RANKS}")),
+    ]);
+    assert_eq!(
+        reload(),
+        serde_json::json!({"routing": [], "restarted": []}),
+        "how long a start may take is no reason for one"
+    );
+    place.configure_models(&[
+        tables("m", RANKS),
+        tables("n", &format!("gpus = [3, 5]\n{RANKS}")),
+    ]);
+    assert_eq!(
+        reload(),
+        serde_json::json!({"routing": [], "restarted": ["n"]})
+    );
+    let new = soon("another process", || {
+        place.pid_of("n").filter(|new| *new != n)
+    });
+    let environ = fs::read(format!("/proc/{new}/environ")).unwrap();
+    let cards = environ.split(|byte| *byte == 0);
+    assert!(
+        cards
+            .into_iter()
+            .any(|entry| entry == b"CUDA_VISIBLE_DEVICES=3,5")
+    );
+    ready("n");
+    assert_eq!(ready("m"), m, "untouched");
+}
+
+#[test]
+fn settings_that_change_during_a_rolling_restart_reach_every_server() {
+    let place = Place::new(SERVERS);
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    let before = place.pid(0);
+    let hold = place.model().join("hold");
+    fs::write(&hold, "").unwrap();
+    warden.post("/api/v1/models/m/restart");
+    soon("the first is a new one, with the old settings", || {
+        place.pid(0).filter(|new| Some(*new) != before)
+    });
+    place.configure(&format!("max_num_seqs = 7\n{SERVERS}"), "");
+    assert_eq!(warden.post("/api/v1/reload").status, 200);
+    fs::remove_file(hold).unwrap();
+    soon("both have the new setting", || {
+        let has = |server| {
+            let line = fs::read(format!("/proc/{}/cmdline", place.pid(server)?)).ok()?;
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            line.contains("--max-num-seqs 7 ").then_some(())
+        };
+        has(0)?;
+        has(1)
+    });
+    warden.until("ready");
+}
+
+#[test]
 fn a_doctor_says_what_keeps_a_configuration_from_working() {
     let place = Place::new(RANKS);
     let config = place.config();
