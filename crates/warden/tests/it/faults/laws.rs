@@ -2,15 +2,26 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::atomic::Ordering,
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
 use api::RequestEnd;
 use tokio::time::sleep;
-use warden::{clock, telemetry::Filter};
+use warden::{
+    clock,
+    fleet::Fleet,
+    gateway::Gateway,
+    telemetry::{Filter, Telemetry},
+};
 
-use super::{Run, client::Seen, engine::Attempt, reply::ERROR_EVENT};
+use super::{
+    Run,
+    client::Seen,
+    disk::Kept,
+    engine::{Attempt, Engine},
+    reply::ERROR_EVENT,
+};
 use crate::support::Ended;
 
 /// By then everything that has a bound has reached it.
@@ -36,6 +47,55 @@ pub(super) async fn hold(run: &Run) {
     }
     completions_agree(&seen, &requests);
     homes_are_somewhere(run);
+    drop(seen);
+    let disk = run.disk.lock().unwrap().take();
+    let kept = disk.expect("a run ends once").stop();
+    kept.homes_survive(&run.fleet);
+    history_agrees(&kept, &requests);
+}
+
+/// Read in real time, of which the run's runtime has none.
+fn history_agrees(kept: &Kept, requests: &[api::Request]) {
+    let now = clock::now();
+    std::thread::scope(|threads| {
+        let read = threads.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .build()
+                .unwrap();
+            runtime.block_on(kept.agrees(requests, now));
+        });
+        read.join().expect("the history agrees with what was told");
+    });
+}
+
+/// What only a cycle or a task that never ends would keep: a run's memory.
+pub(super) struct Remains {
+    gateway: Weak<Gateway>,
+    fleet: Weak<Fleet>,
+    telemetry: Weak<Telemetry>,
+    engines: Vec<Weak<Engine>>,
+}
+
+impl Remains {
+    pub(super) fn of(run: Arc<Run>) -> Self {
+        Self {
+            gateway: Arc::downgrade(&run.gateway),
+            fleet: Arc::downgrade(&run.fleet),
+            telemetry: Arc::downgrade(&run.telemetry),
+            engines: run.engines.iter().map(Arc::downgrade).collect(),
+        }
+    }
+
+    /// Once the run's runtime is gone.
+    pub(super) fn are_none(&self) {
+        assert_eq!(self.gateway.strong_count(), 0, "the gateway is held");
+        assert_eq!(self.fleet.strong_count(), 0, "the fleet is held");
+        assert_eq!(self.telemetry.strong_count(), 0, "telemetry is held");
+        for engine in &self.engines {
+            assert_eq!(engine.strong_count(), 0, "a connection is held");
+        }
+    }
 }
 
 fn nothing_is_left(run: &Run) {

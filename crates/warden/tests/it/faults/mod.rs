@@ -2,10 +2,12 @@
 //! which fault falls where, is drawn from a seed, and after every run the same laws hold (`laws`).
 //!
 //! `LM_WARDEN_SEED=17` replays one seed, `LM_WARDEN_SEEDS=1000..9000` runs others than the usual.
-//! What virtual time cannot show (sockets, processes, disks) is tested elsewhere.
+//! The disk is a real one, which may be locked or damaged (`disk`). What virtual time cannot show
+//! (sockets, processes that are killed) is tested with the binary, from seeds too.
 
 mod client;
 mod dice;
+mod disk;
 mod engine;
 mod laws;
 mod network;
@@ -39,7 +41,9 @@ use warden::{
 use self::{
     client::Seen,
     dice::Dice,
+    disk::Disk,
     engine::{Engine, Log, State},
+    laws::Remains,
 };
 
 /// Seeds of a usual run.
@@ -52,6 +56,7 @@ struct Run {
     gateway: Arc<Gateway>,
     fleet: Arc<Fleet>,
     telemetry: Arc<Telemetry>,
+    disk: Mutex<Option<Disk>>,
     engines: Vec<Arc<Engine>>,
     log: Log,
     seen: Mutex<Vec<Seen>>,
@@ -64,15 +69,11 @@ impl Run {
     fn new(seed: u64) -> Arc<Self> {
         let mut dice = Dice::of(seed, "fleet");
         let replicas = 1 + dice.below(4) as usize;
-        let urls: Vec<String> = (0..replicas).map(|n| format!("http://r{n}:1")).collect();
-        let text = format!(
-            "[[models]]\nname = \"demo\"\n[models.engine]\nkind = \"attached\"\nurls = {urls:?}\nmax_num_seqs = 4\n"
-        );
-        let config = Config::parse(&text, &Overrides::default()).unwrap();
-        let now = clock::now();
-        let fleet = Arc::new(Fleet::new(&config, now));
+        let fleet = Arc::new(fleet(replicas));
         *fleet.models[0].state.write().unwrap() = ModelState::Ready;
-        let telemetry = Arc::new(Telemetry::new([("demo", replicas)], now));
+        let disk = Disk::new(&mut Dice::of(seed, "disk"), &fleet);
+        let telemetry = Telemetry::new([("demo", replicas)], clock::now());
+        let telemetry = Arc::new(telemetry.keeping(Arc::clone(&disk.history)));
         let log = Log::default();
         let engines: Vec<_> = (0..replicas).map(|_| Engine::new(seed, &log)).collect();
         let gateway = Gateway::new(
@@ -88,6 +89,7 @@ impl Run {
             gateway: Arc::new(gateway.unwrap().over(network::between(engines.clone()))),
             fleet,
             telemetry,
+            disk: Mutex::new(Some(disk)),
             engines,
             log,
             seen: Mutex::default(),
@@ -152,6 +154,16 @@ impl Run {
     }
 }
 
+/// A model before so many engines.
+fn fleet(replicas: usize) -> Fleet {
+    let urls: Vec<String> = (0..replicas).map(|n| format!("http://r{n}:1")).collect();
+    let text = format!(
+        "[[models]]\nname = \"demo\"\n[models.engine]\nkind = \"attached\"\nurls = {urls:?}\nmax_num_seqs = 4\n"
+    );
+    let config = Config::parse(&text, &Overrides::default()).unwrap();
+    Fleet::new(&config, clock::now())
+}
+
 /// Runs a seed; gives back what the clients saw, in order.
 fn run(seed: u64) -> Vec<Seen> {
     clock::now(); // the clock starts before any virtual time does
@@ -160,7 +172,7 @@ fn run(seed: u64) -> Vec<Seen> {
         .start_paused(true)
         .build()
         .unwrap();
-    runtime.block_on(async {
+    let (seen, remains) = runtime.block_on(async {
         let run = Run::new(seed);
         let mut background = JoinSet::new();
         background.spawn(Arc::clone(&run).probe());
@@ -184,8 +196,12 @@ fn run(seed: u64) -> Vec<Seen> {
             engine.become_(State::Up);
         }
         laws::hold(&run).await;
-        run.seen.lock().unwrap().clone()
-    })
+        let seen = run.seen.lock().unwrap().clone();
+        (seen, Remains::of(run))
+    });
+    drop(runtime);
+    remains.are_none();
+    seen
 }
 
 /// The seeds that the environment names.
