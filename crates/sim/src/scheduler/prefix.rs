@@ -4,7 +4,7 @@
 //! equal prefixes (up to a collision of 64 bits, which a simulation may ignore).
 
 use super::block_pool::UNHASHED;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 /// The hashes of all blocks that a growing list of tokens has filled.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +29,7 @@ impl PrefixHashes {
             }
             let parent = self.hashes.last().copied().unwrap_or(UNHASHED);
             self.hashes
-                .push(xxh3_64_with_seed(&bytes, parent).max(UNHASHED + 1));
+                .push(XxHash3_64::oneshot_with_seed(parent, &bytes).max(UNHASHED + 1));
         }
     }
 

@@ -4,14 +4,14 @@
 //! prompts of one client apart and are no secret: `routing` hashes identities again with its seed.
 //! Strings are hashed with their escapes as written, since one client writes one text one way.
 
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 /// Start of every chain; not 0, which means *absent* to [`super::BodyFacts::lineage`].
 pub(super) const START: u64 = 0x6A09_E667_F3BC_C908;
 
 /// Digest of some text.
 pub(super) fn of(text: &str) -> u64 {
-    xxh3_64(text.as_bytes())
+    XxHash3_64::oneshot(text.as_bytes())
 }
 
 /// Appends one part's digest to a chain: the order matters.

@@ -3,7 +3,7 @@
 //! pages show of the past comes from here.
 //!
 //! - Who hands something over never waits: a bounded queue, whose overflow is counted and shown.
-//! - One thread writes (`writer`), a few times a second; a few connections read (`reader`), each
+//! - One thread writes (`writer`), more than once a second; a few connections read (`reader`), each
 //!   question bounded in time.
 //! - No state of the file stops a request. What is wrong with it is shown (`health`), and mended
 //!   where that is possible: damage by putting the file aside.
@@ -55,7 +55,7 @@ use self::{
 };
 use crate::{clock, config};
 
-/// Handed over and not yet taken by the writer: far more than ends in a quarter of a second.
+/// Handed over and not yet taken by the writer: far more than ends between two writes.
 const QUEUE_MAX: usize = 16_384;
 /// How long a question waits for what ended just now to be written.
 const FLUSH_MAX: Duration = Duration::from_millis(250);

@@ -30,6 +30,12 @@ pub(super) const STEPS_S: [(u64, Option<u64>); 3] =
 
 /// How long a lock of somebody else's is waited for: short, since meanwhile the queue fills.
 const BUSY: Duration = Duration::from_millis(250);
+/// Pages of the log after which they are copied into the file: the more, the more often a page of an
+/// index is copied once for many rows. 16 MiB.
+const CHECKPOINT_PAGES: u32 = 4096;
+/// Pages of the file kept in memory: those of the indexes that one batch touches, or they are read
+/// again and written twice.
+const CACHE_KIB: i32 = 8 << 10;
 /// Rows that one step of retention removes at most: some 10 ms.
 const REMOVED_MAX: u32 = 500;
 /// Pages that one step gives back to the file system at most.
@@ -88,6 +94,8 @@ impl Store {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
         connection.set_prepared_statement_cache_capacity(32);
         schema::migrate(&mut connection)?;
         Ok(Self {

@@ -1,6 +1,6 @@
 //! The one thread that writes.
 //!
-//! It takes what is handed over, writes it a few times a second, and keeps what it could not write
+//! It takes what is handed over, writes it more than once a second, and keeps what it could not write
 //! for the next attempt, up to a bound; past that the newest is dropped and counted. Nothing that
 //! befalls the file reaches a request: who hands over never waits. A damaged file is put aside under
 //! a name of its own and a new one begun; a full disk, a lock or a missing directory is tried again.
@@ -27,8 +27,9 @@ use super::{
 };
 use crate::clock;
 
-/// From one write to the next: what a kill may cost is a quarter of a second.
-const INTERVAL: Duration = Duration::from_millis(250);
+/// From one write to the next, and so what a kill may cost. Rows of the same conversations share pages
+/// of the indexes, so that the longer it is, the fewer pages are written for each row.
+const INTERVAL: Duration = Duration::from_millis(700);
 /// From one failed attempt to the next.
 const RETRY: Duration = Duration::from_secs(1);
 /// From one look at age and size to the next.

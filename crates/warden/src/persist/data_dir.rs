@@ -14,7 +14,7 @@ use std::{
 
 use routing::Seed;
 use sha2::{Digest as _, Sha256};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::atomic::sync_directory;
 use crate::keys::hex;
@@ -114,7 +114,7 @@ fn seed(path: &Path) -> Result<Seed, DataDirError> {
     if kept != Some(seed) {
         write(
             &copy_path,
-            &[&seed[..], &xxh3_64(&seed).to_le_bytes()].concat(),
+            &[&seed[..], &XxHash3_64::oneshot(&seed).to_le_bytes()].concat(),
         )?;
     }
     Ok(Seed(seed))
@@ -123,7 +123,7 @@ fn seed(path: &Path) -> Result<Seed, DataDirError> {
 /// The seed in the bytes of its copy, where they are as they were written.
 fn copied(bytes: &[u8]) -> Option<[u8; 16]> {
     let (seed, checksum) = bytes.split_first_chunk()?;
-    (checksum == xxh3_64(seed).to_le_bytes()).then_some(*seed)
+    (checksum == XxHash3_64::oneshot(seed).to_le_bytes()).then_some(*seed)
 }
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>, DataDirError> {

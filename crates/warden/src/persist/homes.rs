@@ -16,7 +16,7 @@ use std::{
 };
 
 use routing::{HomeChange, HomeRecord, ReplicaIndex, Time};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::{DataDir, DataDirError, journal::Journal, record::Record};
 use crate::{
@@ -93,7 +93,7 @@ pub(crate) fn file_name(model: &str) -> PathBuf {
         .collect();
     PathBuf::from(format!(
         "{readable}-{:08x}",
-        xxh3_64(model.as_bytes()) as u32
+        XxHash3_64::oneshot(model.as_bytes()) as u32
     ))
 }
 

@@ -4,7 +4,7 @@
 //! checksum. Replicas are written by their stable names, never by position.
 
 use routing::{ConversationKey, HomeRecord, Identity, IdentitySource, OwnerId, Time};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 /// Bytes before the content: its length (2) and the low half of its hash (4).
 const HEAD_BYTES: usize = 6;
@@ -57,7 +57,7 @@ impl Record {
         }
         let content = &out[start + HEAD_BYTES..];
         let length = u16::try_from(content.len()).expect("the longest record is under 1 KiB");
-        let hash = xxh3_64(content) as u32;
+        let hash = XxHash3_64::oneshot(content) as u32;
         out[start..start + 2].copy_from_slice(&length.to_le_bytes());
         out[start + 2..start + HEAD_BYTES].copy_from_slice(&hash.to_le_bytes());
     }
@@ -71,7 +71,7 @@ impl Record {
             return None;
         }
         let (content, rest) = rest.split_at_checked(length)?;
-        if xxh3_64(content) as u32 != hash {
+        if XxHash3_64::oneshot(content) as u32 != hash {
             return None;
         }
         let record = parse(content)?;

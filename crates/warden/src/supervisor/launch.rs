@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, fs::File, io, net::TcpListener, path::PathBuf, process::Stdio};
 
 use tokio::process::{Child, Command};
+use twox_hash::XxHash3_64;
 use vllm::serve::ServeCommand;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::process::MARK;
 use crate::config::{Layout, Vllm};
@@ -73,7 +73,7 @@ impl Launch {
         for (name, value) in &self.env {
             text.extend([name.as_str(), "=", value.as_str(), "\0"]);
         }
-        xxh3_64(text.as_bytes())
+        XxHash3_64::oneshot(text.as_bytes())
     }
 
     /// Starts it in a process group of its own, which a signal to the warden's does not reach.

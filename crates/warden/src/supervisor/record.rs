@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::process::{self, Identity};
 use crate::persist::write_atomically;
@@ -72,7 +72,7 @@ impl Record {
     }
 
     fn checksum(&self) -> u64 {
-        xxh3_64(&serde_json::to_vec(self).expect("a record is plain JSON"))
+        XxHash3_64::oneshot(&serde_json::to_vec(self).expect("a record is plain JSON"))
     }
 
     fn stored(&self) -> Stored {
