@@ -78,7 +78,7 @@ pub(super) struct Remains {
 }
 
 impl Remains {
-    pub(super) fn of(run: Arc<Run>) -> Self {
+    pub(super) fn of(run: &Run) -> Self {
         Self {
             gateway: Arc::downgrade(&run.gateway),
             fleet: Arc::downgrade(&run.fleet),

@@ -172,7 +172,7 @@ fn run(seed: u64) -> Vec<Seen> {
         .start_paused(true)
         .build()
         .unwrap();
-    let (seen, remains) = runtime.block_on(async {
+    let (told, remains) = runtime.block_on(async {
         let run = Run::new(seed);
         let mut background = JoinSet::new();
         background.spawn(Arc::clone(&run).probe());
@@ -196,12 +196,12 @@ fn run(seed: u64) -> Vec<Seen> {
             engine.become_(State::Up);
         }
         laws::hold(&run).await;
-        let seen = run.seen.lock().unwrap().clone();
-        (seen, Remains::of(run))
+        let told = run.seen.lock().unwrap().clone();
+        (told, Remains::of(&run))
     });
     drop(runtime);
     remains.are_none();
-    seen
+    told
 }
 
 /// The seeds that the environment names.
