@@ -193,6 +193,42 @@ class Deb(Package, unittest.TestCase):
             self.assertTrue(os.access(control / script, os.X_OK))
 
 
+    def test_a_removal_ends_the_engines_that_the_service_left(self):
+        groups = next(
+            (
+                pathlib.Path(line.split()[1])
+                for line in pathlib.Path("/proc/mounts").read_text().splitlines()
+                if line.split()[2] == "cgroup2"
+            ),
+            None,
+        )
+        if not groups or os.geteuid() != 0 or not os.access(groups, os.W_OK):
+            self.skipTest("SKIPPED: no control groups to play the service's with")
+        group = groups / f"lm-warden-test-{os.getpid()}"
+        control = self.state / "prerm"
+        run("dpkg-deb", "--control", self.package, control)
+        # As it is installed, but for where it looks, and without a systemd to talk to.
+        script = (control / "prerm").read_text()
+        for path, here in (("/sys/fs/cgroup/system.slice/lm-warden.service", group), ("/run/systemd/system", "/")):
+            self.assertIn(path, script)
+            script = script.replace(path, str(here))
+        (control / "systemctl").write_text("#!/bin/sh\n")
+        (control / "systemctl").chmod(0o755)
+        group.mkdir()
+        engine = subprocess.Popen(["sleep", "600"])
+        try:
+            (group / "cgroup.procs").write_text(str(engine.pid))
+            environment = {"PATH": f"{control}:/usr/bin:/bin"}
+            run("sh", "-ec", script, "prerm", "upgrade", "0.2.0", env=environment)
+            self.assertIsNone(engine.poll(), "an upgrade leaves it")
+            run("sh", "-ec", script, "prerm", "remove", env=environment)
+            self.assertEqual(engine.wait(60), -signal.SIGTERM)
+        finally:
+            engine.kill()
+            engine.wait()
+            group.rmdir()
+
+
 class Tarball(Package, unittest.TestCase):
     """The same tree for /usr/local."""
 
