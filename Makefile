@@ -101,8 +101,8 @@ properties: system ## The property tests from a seed that is drawn and printed; 
 	scripts/properties $(ARGS)
 
 .PHONY: faults
-faults: system ## The gateway under faults from seeds, in virtual time; ARGS="FROM..TO" chooses the seeds
-	LM_WARDEN_SEEDS=$(or $(ARGS),0..1000) cargo test --locked -p lm-warden-warden --test it faults:: -- --nocapture
+faults: system ## Faults from seeds, in virtual time, then kills of real processes; ARGS="FROM..TO KILLS"
+	scripts/faults $(ARGS)
 
 .PHONY: soak
 soak: build ## 2,000 slow streams, clients that leave, engines that die; hours: ARGS="--seconds 14400"

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{CONFIG, Warden, binary, homes_bytes, messages, until};
+use crate::support::{CONFIG, Warden, binary, drawn, homes_bytes, messages, until};
 
 const SESSIONS: u64 = 6;
 /// Least bytes of one home on disk.
@@ -18,14 +18,6 @@ const KILLS: u64 = 5;
 
 fn seed() -> u64 {
     std::env::var("LM_WARDEN_SEED").map_or(1, |seed| seed.parse().expect("a number"))
-}
-
-/// The `n`th number of a seed (splitmix64), below `end`.
-fn drawn(seed: u64, n: u64, end: u64) -> u64 {
-    let mut z = seed.wrapping_add(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) % end
 }
 
 fn went(warden: &Warden, session: u64) -> (String, String) {

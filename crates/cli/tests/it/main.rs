@@ -9,6 +9,8 @@ mod crate_graph;
 mod engine_command;
 mod faults;
 mod keys;
+#[cfg(target_os = "linux")]
+mod killed;
 mod replay;
 mod restart;
 mod serve;

@@ -51,3 +51,11 @@ pub(crate) fn stdout(output: &Output) -> &str {
 pub(crate) fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).unwrap()
 }
+
+/// The `n`th number of a seed (splitmix64), below `end`.
+pub(crate) fn drawn(seed: u64, n: u64, end: u64) -> u64 {
+    let mut z = seed.wrapping_add(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) % end
+}

@@ -162,6 +162,38 @@ impl Warden {
         killpg(Pid::from_raw(pid), signal).unwrap();
     }
 
+    /// kill -9 of all that it started.
+    pub(crate) fn kill_children(&self) {
+        let own = self.child.id();
+        for entry in fs::read_dir("/proc").unwrap() {
+            let name = entry.unwrap().file_name();
+            let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            // The program's name stands in parentheses and may hold any character.
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' '));
+            if fields.and_then(|mut fields| fields.nth(1)?.parse().ok()) == Some(own) {
+                // It may have ended meanwhile.
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
+    }
+
+    /// Its descriptors.
+    pub(crate) fn open_files(&self) -> usize {
+        let files = fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        files.unwrap().count()
+    }
+
+    /// Sum of the samples that begin so in `/metrics`.
+    pub(crate) fn counted(&self, sample: &str) -> u64 {
+        let reply = self.url.ask("GET /metrics", "", "");
+        let samples = reply.body.lines().filter(|line| line.starts_with(sample));
+        let values = samples.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
+        values.sum()
+    }
+
     /// Waits for its end.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         let status = until("the warden's end", || self.child.try_wait().unwrap());
