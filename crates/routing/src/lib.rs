@@ -40,7 +40,7 @@ pub use identity::{
 };
 pub use lease::{
     Admission, Grant, Hold, HolderView, LeaseCounters, LeaseMode, LeaseRule, LeaseSettings,
-    LeaseShare, LeaseState, LeaseView, Wait, WaiterView,
+    LeaseShare, LeaseState, LeaseView, Overflow, Wait, WaiterView,
 };
 pub use lineage::MainLineage;
 pub use request::{Request, RequestClass, Usage};

@@ -6,7 +6,7 @@ use super::{SimulateError, duration_s};
 use crate::option::OptionError;
 use sim::experiment::{Experiment, Level};
 use sim::fleet::BalancerVersion;
-use sim::policy::{Hold, LeaseRule, LeaseSettings, PolicyKind};
+use sim::policy::{Hold, LeaseRule, LeaseSettings, Overflow, PolicyKind};
 use sim::profile::Profile;
 use sim::workload::{Published, Recorded, Workload};
 
@@ -188,7 +188,17 @@ fn ablations() -> Vec<Variant> {
         rule("hold 0 (a cap only)", |rule| rule.hold = Hold::Zero),
         rule("hold g*", |rule| rule.hold = Hold::Worth),
         rule("hold endless", |rule| rule.hold = Hold::Endless),
-        rule("no overflow check", |rule| rule.overflow_check = false),
+        rule("no overflow check", |rule| {
+            rule.overflow = Overflow::Ignored;
+        }),
+        rule("anyone makes room", |rule| {
+            rule.overflow = Overflow::Anyone;
+        }),
+        rule("no least turns", |rule| rule.turns_min_per_waiting = 0.0),
+        rule("neither", |rule| {
+            rule.overflow = Overflow::Anyone;
+            rule.turns_min_per_waiting = 0.0;
+        }),
         rule("always leases", |rule| rule.switches = false),
         rule("footprint of 3 turns", |rule| rule.footprint_turns = 3),
         rule("no bet", |rule| rule.bets = false),

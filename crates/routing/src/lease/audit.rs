@@ -17,6 +17,9 @@ impl Leases {
                 (share.leases as usize, share.leased),
                 (here().count(), leased)
             );
+            let waited = ids.iter().map(|id| &self.members[*id]);
+            let waited = waited.filter(|m| m.lease.is_some_and(|lease| lease.replica == replica));
+            assert_eq!(share.waited_us, waited.map(|m| m.waited_us).sum::<u64>());
             let idle = here().filter(|lease| lease.idle_until.is_some());
             assert_eq!(share.idle.len(), idle.count());
             assert!((0.6..=1.0).contains(&share.theta), "{}", share.theta);

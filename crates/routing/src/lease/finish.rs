@@ -9,7 +9,7 @@ use crate::{ConversationKey, OwnerId, ReplicaIndex, Time, Usage};
 
 use super::costs::TurnCost;
 use super::member::{LastTurn, MemberId};
-use super::{Cause, Charge, Leases};
+use super::{Cause, Charge, Leases, Overflow};
 
 /// Own tokens that a turn never finds again: the last block of what it left is not full.
 const BLOCK_TOKENS: u32 = 16;
@@ -244,9 +244,14 @@ impl Leases {
             let share = &self.shares[at];
             let capacity = share.capacity.unwrap_or(u64::MAX);
             let overflows = share.leased > capacity && share.leases >= 2;
-            if overflows && self.settings.rule.overflow_check {
+            let makes_room = match self.settings.rule.overflow {
+                Overflow::Ignored => false,
+                Overflow::Anyone => overflows,
+                Overflow::WaitedLess => overflows && self.has_waited_less(id, lease.replica),
+            };
+            if makes_room {
                 self.end_lease(now, id, Cause::Overflow);
-            } else if self.is_quantum_spent(now) {
+            } else if self.is_quantum_spent(now, lease.turns) {
                 self.end_lease(now, id, Cause::Quantum);
             }
         }

@@ -1,5 +1,7 @@
 //! A lease's life: given, charged to its owner, idle and busy by turns, moved, ended.
 
+use std::time::Duration;
+
 use crate::{ConversationKey, OwnerId, ReplicaIndex, Time};
 
 use super::member::{Lease, MemberId};
@@ -19,6 +21,7 @@ impl Leases {
         let share = &mut self.shares[usize::from(replica.0)];
         share.leased += u64::from(footprint);
         share.leases += 1;
+        share.waited_us += self.members[id].waited_us;
         self.holders.insert(id);
         self.counters.grants += 1;
         self.members[id].lease = Some(Lease {
@@ -47,6 +50,22 @@ impl Leases {
         // Charged ahead, or an owner would be let in time and again before its first turn ends.
         let ahead = now.plus(self.costs.turn());
         self.charge_owner(id, ahead);
+    }
+
+    /// A request of the conversation has waited for so long.
+    pub(super) fn note_waited(&mut self, id: MemberId, waited: Duration) {
+        let waited_us = waited.as_micros() as u64;
+        let member = &mut self.members[id];
+        member.waited_us += waited_us;
+        if let Some(lease) = member.lease {
+            self.shares[usize::from(lease.replica.0)].waited_us += waited_us;
+        }
+    }
+
+    /// Whether a holder has waited no longer in all than those of its replica have on average.
+    pub(super) fn has_waited_less(&self, id: MemberId, replica: ReplicaIndex) -> bool {
+        let share = &self.shares[usize::from(replica.0)];
+        self.members[id].waited_us * u64::from(share.leases) <= share.waited_us
     }
 
     /// The lease's owner has used it until then.
@@ -100,6 +119,7 @@ impl Leases {
         let share = &mut self.shares[usize::from(lease.replica.0)];
         share.leased -= u64::from(lease.footprint);
         share.leases -= 1;
+        share.waited_us -= self.members[id].waited_us;
         self.holders.remove(&id);
         self.settled = false;
         let counters = &mut self.counters;
@@ -110,7 +130,8 @@ impl Leases {
             Cause::Void => &mut counters.released_void,
         } += 1;
         if cause != Cause::Void {
-            self.stay.learn(lease.turns);
+            let quantum_turns = self.quantum_turns();
+            self.stay.learn(lease.turns, quantum_turns);
         }
     }
 

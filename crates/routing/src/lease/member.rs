@@ -20,6 +20,8 @@ pub(super) struct Member {
     pub(super) lease: Option<Lease>,
     /// Tokens of a turn that was in flight without a lease when leases began.
     pub(super) unleased: u32,
+    /// Microseconds that its requests waited while the present leases lasted.
+    pub(super) waited_us: u64,
     /// Where its tokens are believed to be.
     pub(super) places: Vec<Residence>,
 }
@@ -87,6 +89,7 @@ impl Members {
             gaps: Gaps::default(),
             lease: None,
             unleased: 0,
+            waited_us: 0,
             places: Vec::new(),
         };
         let id = if let Some(id) = self.vacant.pop() {

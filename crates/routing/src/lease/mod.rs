@@ -51,7 +51,7 @@ pub(crate) use pump::{Applicant, Granted, Why};
 use queue::Queue;
 pub(crate) use queue::Waiting;
 use reserve::Reserve;
-pub use settings::{Hold, LeaseMode, LeaseRule, LeaseSettings};
+pub use settings::{Hold, LeaseMode, LeaseRule, LeaseSettings, Overflow};
 use share::Share;
 use switch::Switch;
 pub use view::{HolderView, LeaseCounters, LeaseShare, LeaseState, LeaseView, Wait, WaiterView};

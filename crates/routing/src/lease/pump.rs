@@ -192,6 +192,11 @@ impl Leases {
     ) -> Option<Granted> {
         let waiting = self.queue.remove(ticket)?;
         let charge = self.admit(now, &waiting, replica);
+        if let Some(identity) = waiting.request.identity.filter(|_| waiting.is_turn)
+            && let Some(id) = self.members.find(identity.conversation)
+        {
+            self.note_waited(id, now.since(waiting.first_arrival));
+        }
         Some(Granted {
             waiting,
             replica,
@@ -305,6 +310,7 @@ impl Leases {
         for id in self.members.ids() {
             self.end_lease(now, id, Cause::Void);
             self.members[id].unleased = 0;
+            self.members[id].waited_us = 0;
         }
         for share in &mut self.shares {
             share.believe_again();

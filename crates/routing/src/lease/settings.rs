@@ -44,10 +44,6 @@ impl Default for LeaseSettings {
 /// on seeds 101 to 106. No operator sets them; they are data so that the simulator can show what each
 /// one is worth.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each stands for one part of the rule"
-)]
 pub struct LeaseRule {
     /// Share of own tokens missed, over a long window, above which leases begin.
     pub miss_slow_max: f64,
@@ -57,8 +53,11 @@ pub struct LeaseRule {
     pub switches: bool,
     /// How long an idle lease is held.
     pub hold: Hold,
-    /// Whether a lease ends at a finish on a replica with more leased than fits.
-    pub overflow_check: bool,
+    /// Whose lease ends where more is leased than fits.
+    pub overflow: Overflow,
+    /// Turns, as a part of the quantum for each request that waits per lease, that a lease lasts beyond
+    /// its first one, however long others have waited.
+    pub turns_min_per_waiting: f64,
     /// Requests behind the first that may pass it.
     pub passers_max: u32,
     /// Whether a new conversation that waits alone may take the room of an idle lease.
@@ -82,6 +81,18 @@ pub enum Hold {
     Endless,
 }
 
+/// Whose lease ends where a replica has more leased than fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overflow {
+    /// Nobody's: the cache drops what was used last.
+    Ignored,
+    /// That of whoever finishes a turn next.
+    Anyone,
+    /// That of the next to finish a turn that has waited no longer in all than the replica's holders
+    /// have on average: so the waits of conversations come near to each other.
+    WaitedLess,
+}
+
 impl Default for LeaseRule {
     fn default() -> Self {
         Self {
@@ -89,7 +100,8 @@ impl Default for LeaseRule {
             miss_fast_max: 0.85,
             switches: true,
             hold: Hold::Measured,
-            overflow_check: true,
+            overflow: Overflow::WaitedLess,
+            turns_min_per_waiting: 0.5,
             passers_max: 4,
             bets: true,
             trims: true,

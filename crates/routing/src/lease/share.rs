@@ -28,6 +28,8 @@ pub(super) struct Share {
     /// Tokens of all leases.
     pub(super) leased: u64,
     pub(super) leases: u32,
+    /// Microseconds that those who hold them have waited in all.
+    pub(super) waited_us: u64,
     /// Tokens of requests that run without a lease of their own.
     pub(super) charged: u64,
     /// Of these, without a conversation.
@@ -50,6 +52,7 @@ impl Default for Share {
             capacity: None,
             leased: 0,
             leases: 0,
+            waited_us: 0,
             charged: 0,
             anonymous: 0,
             theta: 1.0,

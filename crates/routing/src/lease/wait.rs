@@ -19,25 +19,27 @@ const STREAM_PATIENCE: u32 = 2;
 /// Longest `retry-after`.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// Turns of a conversation's stay, before any has been seen to end.
-const STAY_TURNS_INITIAL: f64 = 6.0;
+/// Most turns that a conversation's stay is taken for before any has been seen to end.
+const STAY_TURNS_UNSEEN_MAX: f64 = 6.0;
 
 /// Weight of the newest stay in the mean.
 const STAY_WEIGHT: f64 = 0.05;
 
-/// Turns that conversations keep their place for.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Stay(f64);
-
-impl Default for Stay {
-    fn default() -> Self {
-        Self(STAY_TURNS_INITIAL)
-    }
-}
+/// Mean turns that conversations kept their place for, once one has ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Stay(Option<f64>);
 
 impl Stay {
-    pub(super) fn learn(&mut self, turns: u32) {
-        self.0 += STAY_WEIGHT * (f64::from(turns) - self.0);
+    /// A stay of so many turns ended, under a quantum of so many.
+    pub(super) fn learn(&mut self, turns: u32, quantum_turns: f64) {
+        let before = self.turns(quantum_turns);
+        self.0 = Some(before + STAY_WEIGHT * (f64::from(turns) - before));
+    }
+
+    /// With a quantum of so many turns, before a stay was seen.
+    fn turns(self, quantum_turns: f64) -> f64 {
+        let unseen = quantum_turns.min(STAY_TURNS_UNSEEN_MAX);
+        self.0.unwrap_or(unseen).max(1.0)
     }
 }
 
@@ -65,12 +67,23 @@ impl Leases {
     }
 
     /// `a`: turns that a conversation keeps its place for while others wait.
-    fn quantum_turns(&self) -> f64 {
+    pub(super) fn quantum_turns(&self) -> f64 {
         f64::from(self.settings.turns_effective())
     }
 
-    /// Whether the longest wait is longer than what a conversation's quantum of turns explains.
-    pub(super) fn is_quantum_spent(&self, now: Time) -> bool {
+    /// Turns that a lease lasts however long others wait: the longer the queue, the longer it takes to
+    /// come back, and the more of its cache is gone by then.
+    fn turns_min(&self) -> f64 {
+        let part = self.settings.rule.turns_min_per_waiting;
+        (1.0 + part * self.quantum_turns() * self.waiting_per_lease()).floor()
+    }
+
+    /// Whether a lease of so many turns may end, and the longest wait is longer than what a
+    /// conversation's quantum of turns explains.
+    pub(super) fn is_quantum_spent(&self, now: Time, turns: u32) -> bool {
+        if f64::from(turns) < self.turns_min() {
+            return false;
+        }
         let Some(oldest) = self.queue.oldest() else {
             return false;
         };
@@ -82,7 +95,7 @@ impl Leases {
     /// How long a request in the queue that first asked at `first_arrival` will still wait.
     pub(super) fn predicted_wait(&self, now: Time, first_arrival: Time) -> Duration {
         let w = self.waiting_per_lease();
-        let a = self.quantum_turns().min(self.stay.0.max(1.0));
+        let a = self.stay.turns(self.quantum_turns());
         // Who is as old as the oldest is next.
         let oldest_s = now
             .since(self.queue.oldest().unwrap_or(now))

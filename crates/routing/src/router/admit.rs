@@ -188,7 +188,12 @@ impl Router {
         if key.is_none()
             && let Some(replica) = self.leases.reserved_for(waiting, &self.replicas)
         {
-            let choice = crate::choice::choice(Route::New, replica, crate::Reason::Reserved);
+            let route = if waiting.is_pinned() {
+                Route::Pinned
+            } else {
+                Route::New
+            };
+            let choice = crate::choice::choice(route, replica, crate::Reason::Reserved);
             let charge = self.leases.admit(now, waiting, replica);
             return Ok(Some(self.dispatch_waiting(now, waiting, choice, charge)));
         }

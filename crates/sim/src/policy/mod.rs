@@ -10,7 +10,7 @@ use crate::fleet::Fleet;
 use crate::random::Random;
 use gauge::Gauge;
 use router::RouterPolicy;
-pub use routing::{Hold, LeaseCounters, LeaseMode, LeaseRule, LeaseSettings};
+pub use routing::{Hold, LeaseCounters, LeaseMode, LeaseRule, LeaseSettings, Overflow};
 use routing::{Ticket, Usage};
 
 /// The policies that can be compared.

@@ -2,7 +2,9 @@
 
 use super::super::fleet::*;
 use super::hall::*;
-use crate::{Hold, LeaseRule, LeaseSettings, Reason, Request, RequestClass, Route};
+use crate::{
+    Event, Hold, LeaseRule, LeaseSettings, Reason, Refusal, Request, RequestClass, Route, Usage,
+};
 
 /// What a held turn finds: all that its conversation left.
 const ALL_TOKENS: u64 = OWN_TOKENS + SHARED_TOKENS;
@@ -13,7 +15,7 @@ fn who_finds_no_room_waits_and_is_let_in_by_age() {
     let first = hall.waits(&turn_of(200)).ticket;
     let second = hall.waits(&turn_of(201)).ticket;
     assert_eq!(hall.leases().waiting, 2);
-    hall.observe(crate::Event::Aborted(holders[0].ticket));
+    hall.observe(Event::Aborted(holders[0].ticket));
     // The holder's lease is idle, and held no longer than its hold.
     assert_eq!(hall.granted.len(), 0);
     hall.pass_ms(2000);
@@ -58,6 +60,58 @@ fn a_lease_ends_once_others_waited_for_its_quantum_of_turns() {
 }
 
 #[test]
+fn the_more_wait_the_more_turns_a_lease_lasts() {
+    let (mut hall, holders) = Hall::full_with(LeaseSettings {
+        turns: Some(2),
+        ..LeaseSettings::default()
+    });
+    // Two wait per lease: past its first turn a lease lasts for two more.
+    let waiting: Vec<_> = (200..216).map(|s| hall.waits(&turn_of(s)).ticket).collect();
+    hall.pass_ms(10_000);
+    let mut ticket = holders[0].ticket;
+    for _ in 0..2 {
+        hall.finish_now(ticket, ALL_TOKENS);
+        ticket = hall.goes(&turn_of(100)).ticket;
+        assert_eq!(hall.leases().counters.released_quantum, 0);
+    }
+    hall.finish_now(ticket, ALL_TOKENS);
+    assert_eq!(hall.leases().counters.released_quantum, 1);
+    assert!(hall.granted[&waiting[0]].is_ok());
+}
+
+#[test]
+fn who_has_waited_less_makes_room_where_more_is_leased_than_fits() {
+    let (mut hall, holders) = Hall::full_with(LeaseSettings {
+        turns: Some(100),
+        ..LeaseSettings::default()
+    });
+    let patient = hall.waits(&turn_of(200)).ticket;
+    let others = [201, 202].map(|session| hall.waits(&turn_of(session)).ticket);
+    hall.observe(Event::Aborted(holders[0].ticket));
+    hall.pass_ms(2000);
+    let let_in = hall.granted[&patient].clone().unwrap();
+    let neighbour = holders[1..]
+        .iter()
+        .find(|holder| holder.replica == let_in.replica)
+        .unwrap();
+    let grown = Usage {
+        prompt_tokens: 2 * ALL_TOKENS,
+        cached_tokens: Some(SHARED_TOKENS),
+        completion_tokens: OUTPUT_TOKENS,
+    };
+    hall.observe(Event::Finished(let_in.ticket, Some(grown)));
+    assert_eq!(hall.leases().counters.released_overflow, 0);
+    hall.finish_now(neighbour.ticket, SHARED_TOKENS);
+    assert_eq!(hall.leases().counters.released_overflow, 1);
+    assert_eq!(hall.goes(&turn_of(200)).reason, Reason::LeaseHeld);
+    assert!(
+        others
+            .iter()
+            .all(|ticket| !hall.granted.contains_key(ticket))
+    );
+}
+
+#[test]
 fn an_idle_lease_is_kept_where_nobody_waits() {
     let (mut hall, holders) = Hall::full();
     for holder in &holders {
@@ -93,19 +147,19 @@ fn a_small_one_may_pass_a_large_one_but_not_for_ever() {
     };
     let large = hall.waits(&large).ticket;
     let small = hall.waits(&turn_of(201)).ticket;
-    hall.observe(crate::Event::Aborted(holders[0].ticket));
+    hall.observe(Event::Aborted(holders[0].ticket));
     hall.pass_ms(2000);
     assert!(hall.granted[&small].is_ok());
     hall.pass_ms(60_000);
     let late = hall.waits(&turn_of(202)).ticket;
-    hall.observe(crate::Event::Aborted(holders[1].ticket));
+    hall.observe(Event::Aborted(holders[1].ticket));
     hall.pass_ms(2000);
     assert!(
         !hall.granted.contains_key(&late),
         "the large one waited for 60 s"
     );
     for holder in &holders[2..] {
-        hall.observe(crate::Event::Aborted(holder.ticket));
+        hall.observe(Event::Aborted(holder.ticket));
     }
     hall.pass_ms(2000);
     assert!(hall.granted[&large].is_ok());
@@ -126,7 +180,7 @@ fn parallel_requests_of_one_conversation_count_once_and_are_let_in_together() {
     let (mut hall, holders) = Hall::full();
     let one = hall.waits(&turn_of(200)).ticket;
     let other = hall.waits(&turn_of(200)).ticket;
-    hall.observe(crate::Event::Aborted(holders[0].ticket));
+    hall.observe(Event::Aborted(holders[0].ticket));
     hall.pass_ms(2000);
     let [one, other] = [one, other].map(|ticket| hall.granted[&ticket].clone().unwrap());
     assert_eq!(one.replica, other.replica);
@@ -186,11 +240,11 @@ fn a_pin_waits_for_room_on_its_replica() {
     };
     let pinned = hall.waits(&pinned).ticket;
     let elsewhere = holders.iter().find(|h| h.replica == Some(r(0))).unwrap();
-    hall.observe(crate::Event::Aborted(elsewhere.ticket));
+    hall.observe(Event::Aborted(elsewhere.ticket));
     hall.pass_ms(2000);
     assert!(!hall.granted.contains_key(&pinned));
     let there = holders.iter().find(|h| h.replica == Some(r(1))).unwrap();
-    hall.observe(crate::Event::Aborted(there.ticket));
+    hall.observe(Event::Aborted(there.ticket));
     hall.pass_ms(2000);
     let decision = hall.granted[&pinned].clone().unwrap();
     assert_eq!(
@@ -216,11 +270,24 @@ fn requests_without_a_conversation_have_a_reserve_of_their_demand() {
     }
     hall.pass_ms(60_000);
     for decision in running {
-        hall.observe(crate::Event::Aborted(decision.ticket));
+        hall.observe(Event::Aborted(decision.ticket));
     }
     assert!(hall.leases().waiting > 0);
     let decision = hall.goes(&nameless);
     assert_eq!(decision.reason, Reason::Reserved);
+
+    let pinned = hall.goes(&Request {
+        pin: Some(1),
+        ..nameless
+    });
+    assert_eq!(
+        (pinned.route, pinned.replica, pinned.reason),
+        (Route::Pinned, Some(r(1)), Reason::Reserved)
+    );
+    // So it is not sent elsewhere, whatever becomes of it there.
+    let now = hall.fleet.now;
+    let again = hall.fleet.router.readmit(now, pinned.ticket, r(1));
+    assert_eq!(again, Err(Refusal::RetriesSpent));
 }
 
 #[test]
