@@ -241,12 +241,23 @@ fn check_host(host: Option<&str>) -> Result<(), Denied> {
     }
 }
 
+/// Stands for two lines of `Host`, for one that is no text, and for one that differs from the URL's:
+/// whoever is in front may have read the other one. No machine is called so.
+const AMBIGUOUS: &str = "";
+
 /// The `Host` of a request, or the authority of its URL where it has none.
 pub(crate) fn host<'a>(headers: &'a HeaderMap, uri: &'a http::Uri) -> Option<&'a str> {
-    headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok())
-        .or_else(|| uri.authority().map(Authority::as_str))
+    let mut lines = headers.get_all(header::HOST).iter();
+    let of_uri = uri.authority().map(Authority::as_str);
+    let Some(line) = lines.next() else {
+        return of_uri;
+    };
+    let of_line = line.to_str().unwrap_or(AMBIGUOUS);
+    let is_other = |authority: &str| !authority.eq_ignore_ascii_case(of_line);
+    if lines.next().is_some() || of_uri.is_some_and(is_other) {
+        return Some(AMBIGUOUS);
+    }
+    Some(of_line)
 }
 
 /// Whether a `Host` names a loopback address.

@@ -52,6 +52,23 @@ async fn a_strangers_name_for_this_machine_reads_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn two_names_at_once_are_none() {
+    let fixture = Fixture::new();
+    let (here, stranger) = (("host", "localhost"), ("host", "evil.example"));
+    for hosts in [[here, stranger], [stranger, here], [here, here]] {
+        assert_eq!(status(&fixture, "GET", &hosts).await, 403, "{hosts:?}");
+    }
+    for (url, expected) in [
+        ("http://evil.example/api/v1/models", 403),
+        ("http://localhost/api/v1/models", 200),
+    ] {
+        let request = Request::get(url).header("host", "localhost");
+        let answer = fixture.send(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.status.as_u16(), expected, "{url}");
+    }
+}
+
+#[tokio::test]
 async fn another_sites_page_may_not_change_anything() {
     let fixture = Fixture::new();
     let host = ("host", "localhost:8484");
