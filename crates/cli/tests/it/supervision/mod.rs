@@ -1,6 +1,7 @@
 //! Engines that the warden starts, with a simulated engine that poses as vLLM: they start, die, are
 //! stopped, and outlive the warden. What needs the real vLLM is in `e2e/vllm`.
 
+mod failing;
 mod on_demand;
 mod terminal;
 mod warden;
