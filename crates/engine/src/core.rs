@@ -140,7 +140,7 @@ impl Core {
         &self,
         api_server: usize,
         rank: usize,
-        prompt: Vec<u32>,
+        (prompt, salt): (Vec<u32>, u64),
         plan: Plan,
     ) -> Generation {
         let id = RequestId(self.requests.fetch_add(1, Relaxed));
@@ -153,6 +153,7 @@ impl Core {
         let submission = Submission {
             id,
             prompt,
+            salt,
             output: plan.tokens.clone(),
             stops: plan.stops,
             outputs: sender,

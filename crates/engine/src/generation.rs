@@ -11,6 +11,8 @@ use crate::{balancer::Ticket, plan::Plan};
 pub(crate) struct Submission {
     pub(crate) id: RequestId,
     pub(crate) prompt: Vec<u32>,
+    /// Of its `cache_salt`; [`sim::scheduler::UNSALTED`] without one.
+    pub(crate) salt: u64,
     /// Ids of the tokens that it will generate.
     pub(crate) output: Vec<u32>,
     /// Whether the last of them stops it; else it ends by length.

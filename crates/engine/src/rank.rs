@@ -99,7 +99,8 @@ impl Rank {
                 let prompt = std::mem::take(&mut submission.prompt);
                 let timing = Timing::new(prompt.len());
                 let output_max = submission.output.len() as u32;
-                self.scheduler.add(submission.id, prompt, output_max);
+                let (id, salt) = (submission.id, submission.salt);
+                self.scheduler.add_salted(id, prompt, output_max, salt);
                 let active = Active {
                     submission,
                     timing,

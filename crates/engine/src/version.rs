@@ -44,6 +44,11 @@ impl VllmVersion {
         self >= Self::new(0, 32, 0)
     }
 
+    /// From 0.32 on all APIs take a `cache_salt`; the Messages API did not before.
+    pub(crate) fn takes_cache_salt(self) -> bool {
+        self >= Self::new(0, 32, 0)
+    }
+
     /// From 0.33 on `/v1/responses` honours `X-data-parallel-rank`.
     pub(crate) fn steers_responses(self) -> bool {
         self >= Self::new(0, 33, 0)

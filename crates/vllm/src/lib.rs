@@ -30,4 +30,4 @@ pub use prometheus::{EngineMetrics, Scrape, parse_metrics};
 pub use reply::{
     HELD_BYTES_MAX, MEASURED_BYTES_MAX, ReplyTap, StreamEnd, TapOutput, Usage, split_prompt,
 };
-pub use version::responses_steerable;
+pub use version::{responses_steerable, takes_cache_salt};

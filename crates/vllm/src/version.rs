@@ -3,6 +3,16 @@
 /// Whether the engine of this `/version` honours `X-data-parallel-rank` on `/v1/responses`: vLLM
 /// does from 0.33 on. A version that cannot be read does not.
 pub fn responses_steerable(version: &str) -> bool {
+    is_from(version, (0, 33))
+}
+
+/// Whether the engine of this `/version` takes `cache_salt` on all of its APIs: vLLM does from 0.32
+/// on (`/v1/messages` came last). A version that cannot be read does not.
+pub fn takes_cache_salt(version: &str) -> bool {
+    is_from(version, (0, 32))
+}
+
+fn is_from(version: &str, first: (u32, u32)) -> bool {
     let version = version.trim();
     let mut numbers = version
         .strip_prefix('v')
@@ -13,7 +23,7 @@ pub fn responses_steerable(version: &str) -> bool {
             part[..digits].parse::<u32>().ok()
         });
     match (numbers.next().flatten(), numbers.next().flatten()) {
-        (Some(major), Some(minor)) => (major, minor) >= (0, 33),
+        (Some(major), Some(minor)) => (major, minor) >= first,
         _ => false,
     }
 }
@@ -49,5 +59,6 @@ mod tests {
         ] {
             assert!(!responses_steerable(version), "{version}");
         }
+        assert!(takes_cache_salt("0.32.0") && !takes_cache_salt("0.31.9"));
     }
 }

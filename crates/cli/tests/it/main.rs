@@ -13,6 +13,7 @@ mod keys;
 mod killed;
 mod replay;
 mod restart;
+mod salt;
 mod serve;
 mod service;
 #[cfg(target_os = "linux")]

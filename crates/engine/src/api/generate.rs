@@ -53,7 +53,8 @@ pub(crate) async fn reply(call: &Call, request: Request, mut writer: Box<dyn Wri
         limits,
     );
     let api_server = call.connection.api_server;
-    let generation = call.core.submit(api_server, rank, request.prompt, plan);
+    let salted = (request.prompt, call.salt());
+    let generation = call.core.submit(api_server, rank, salted, plan);
     if request.stream {
         let (sender, body) = stream::channel(call.connection.clone(), faults);
         tokio::spawn(pump(generation, writer, sender));

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use axum::extract::Request as HttpRequest;
 use http::{HeaderMap, header};
 use serde_json::Value;
+use sim::scheduler::UNSALTED;
 
 use super::Connection;
 use crate::{
-    conversation::{Conversation, ToolChoice},
+    conversation::{Conversation, ToolChoice, hash},
     core::Core,
     error::{ApiError, Shape},
 };
@@ -100,6 +101,17 @@ impl Call {
                 )),
             },
         }
+    }
+
+    /// What keeps its cached blocks apart from others', where the body and the version have it.
+    pub(crate) fn salt(&self) -> u64 {
+        let salt = self.body["cache_salt"]
+            .as_str()
+            .filter(|salt| !salt.is_empty());
+        let honoured = salt.filter(|_| self.core.config.vllm_version.takes_cache_salt());
+        honoured.map_or(UNSALTED, |salt| {
+            hash(&salt.bytes().map(u32::from).collect::<Vec<_>>())
+        })
     }
 
     /// A flag that is false where absent.

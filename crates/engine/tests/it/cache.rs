@@ -50,6 +50,26 @@ async fn a_fully_cached_prompt_computes_its_last_block_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_salt_keeps_caches_apart_from_0_32_on() {
+    for (version, apart) in [("0.31.0", false), ("0.32.0", true)] {
+        let vllm_version: VllmVersion = version.parse().unwrap();
+        let (_engine, client) = start(engine::Config {
+            vllm_version,
+            ..config()
+        })
+        .await;
+        let mut body = ask(&text(1, 400));
+        let mut read = async |salt: &str| {
+            body["cache_salt"] = json!(salt);
+            usage(&client.post("/v1/messages", &body).await.json()).1
+        };
+        assert_eq!(read("a").await, 0);
+        assert!(read("a").await > 300, "{version}");
+        assert_eq!(read("b").await == 0, apart, "{version}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_no_prompt_does_not_break_the_prefix() {
     let (_engine, client) = start(config()).await;
     let long = text(3, 200);

@@ -24,6 +24,9 @@ pub(crate) use prefix::PrefixHashes;
 use request::{Request, Requests, Slot};
 use std::collections::VecDeque;
 
+/// The salt of a request that sent none.
+pub const UNSALTED: u64 = 0;
+
 /// Identifies a request to the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
@@ -134,9 +137,15 @@ impl Scheduler {
     /// Appends a request to the waiting queue. `output_max` (at least 1) ends it by length. A prompt
     /// that never fits stays at the head for ever, as in vLLM: see [`Self::can_ever_fit`].
     pub fn add(&mut self, id: RequestId, prompt: Vec<u32>, output_max: u32) {
-        let slot =
-            self.requests
-                .insert(Request::new(id, prompt, output_max, self.config.block_size));
+        self.add_salted(id, prompt, output_max, UNSALTED);
+    }
+
+    /// The same, of a request that shares cached blocks only with those of the same salt.
+    pub fn add_salted(&mut self, id: RequestId, prompt: Vec<u32>, output_max: u32, salt: u64) {
+        let mut hashes = PrefixHashes::salted(salt);
+        hashes.extend(&prompt, self.config.block_size);
+        let request = Request::new(id, prompt, output_max, hashes);
+        let slot = self.requests.insert(request);
         self.waiting.push_back(slot);
     }
 

@@ -39,9 +39,12 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub(super) fn new(id: RequestId, prompt: Vec<u32>, output_max: u32, block_size: u32) -> Self {
-        let mut hashes = PrefixHashes::default();
-        hashes.extend(&prompt, block_size);
+    pub(super) fn new(
+        id: RequestId,
+        prompt: Vec<u32>,
+        output_max: u32,
+        hashes: PrefixHashes,
+    ) -> Self {
         Self {
             id,
             prompt_len: prompt.len() as u32,

@@ -31,6 +31,7 @@ struct Found<'a> {
     max_completion_tokens: Option<u64>,
     metadata_session: Option<Cow<'a, str>>,
     prompt_cache_key: Option<Cow<'a, str>>,
+    cache_salt: Option<&'a str>,
     tools: Head,
     system: Head,
     turns: Turns,
@@ -73,6 +74,10 @@ impl<'a> Found<'a> {
             }
             ("metadata", _) => self.metadata_session = session_of_metadata(cursor)?,
             ("prompt_cache_key", _) => self.prompt_cache_key = id(cursor)?,
+            ("cache_salt", _) => {
+                let range = cursor.skip()?;
+                self.cache_salt = Some(cursor.slice(&range)).filter(|salt| *salt != "null");
+            }
             ("tools", Messages | ChatCompletions | Responses) => {
                 self.tools = Reader::new(cursor, digests).tools()?;
             }
@@ -121,6 +126,7 @@ impl<'a> Found<'a> {
             max_tokens: self.max_completion_tokens.or(self.max_tokens),
             metadata_session: self.metadata_session,
             prompt_cache_key: self.prompt_cache_key,
+            cache_salt: self.cache_salt,
             prompt_bytes: head_bytes + turns.all.bytes,
             shared_bytes: head_bytes + turns.front.bytes,
             lineage: if has_head {

@@ -47,6 +47,8 @@ pub struct BodyFacts<'a> {
     pub metadata_session: Option<Cow<'a, str>>,
     /// Top-level `prompt_cache_key`; one over 4 KiB counts as not sent.
     pub prompt_cache_key: Option<Cow<'a, str>>,
+    /// Top-level `cache_salt`, as it is written.
+    pub cache_salt: Option<&'a str>,
     /// Bytes of prompt text: tools, system, and messages / input / prompt. Text counts unescaped;
     /// ids, signatures and image data do not count.
     pub prompt_bytes: u64,

@@ -72,6 +72,10 @@ pub(super) struct Auth {
     /// Whether a request without a key is refused (`lm-warden key add` makes keys). Default: true,
     /// unless a loopback address listens.
     pub(super) required: Option<bool>,
+    /// Whether each key has a prefix cache of its own (vLLM's `cache_salt`, from vLLM 0.32 on), so
+    /// that no tenant can tell by the time to first byte what others have asked. It costs the
+    /// prefixes that keys have in common: each key reads and keeps its own copy. Default false.
+    pub(super) cache_salt: Option<bool>,
 }
 
 /// A served model.

@@ -70,6 +70,8 @@ pub struct TlsFiles {
 pub struct Auth {
     /// Whether a request without a key is refused.
     pub required: bool,
+    /// Whether each key has a prefix cache of its own.
+    pub cache_salt: bool,
 }
 
 /// What is kept of requests.

@@ -32,6 +32,7 @@ fn the_demo_answers_to_claude_codes_models_on_four_replicas() {
 
     [auth]
     required = false
+    cache_salt = false
 
     [history]
     days_max = 30

@@ -69,6 +69,8 @@ pub struct Model {
     pub engine_version: RwLock<Option<String>>,
     /// Whether `/v1/responses` honours the rank header (vLLM 0.33 on, or URLs per replica).
     pub responses_steerable: AtomicBool,
+    /// Whether the engine takes a `cache_salt`.
+    pub takes_cache_salt: AtomicBool,
     /// Key for the engine's API (`Authorization: Bearer`), never the client's.
     pub engine_key: Option<String>,
     /// State for people and for 503 messages.
@@ -156,6 +158,7 @@ impl Model {
             engine_model: RwLock::default(),
             max_model_len: RwLock::default(),
             engine_version: RwLock::default(),
+            takes_cache_salt: AtomicBool::new(false),
             responses_steerable: AtomicBool::new(steering == Steering::Urls),
             engine_key: key,
             state: RwLock::new(ModelState::Loading("waiting for the engine".to_owned())),
@@ -219,6 +222,8 @@ impl Model {
     pub(super) fn set_version(&self, version: String, steering: Steering) {
         let steerable = steering == Steering::Urls || vllm::responses_steerable(&version);
         self.responses_steerable.store(steerable, Ordering::Relaxed);
+        let salted = vllm::takes_cache_salt(&version);
+        self.takes_cache_salt.store(salted, Ordering::Relaxed);
         *self
             .engine_version
             .write()

@@ -16,6 +16,7 @@ use super::{
     error::GatewayError,
     headers, identity, inbound,
     ledger::Ledger,
+    salt,
 };
 use crate::{fleet::Model, telemetry::PromptNote, upstream::Payload};
 
@@ -60,6 +61,14 @@ impl Call {
         let Some((model, name)) = gateway.model(&facts.model) else {
             return Err(gateway.unknown_model(&facts.model));
         };
+        let salt = if routed {
+            salt::of(gateway, ledger.owner(), model, facts.cache_salt)
+        } else {
+            None
+        };
+        if salt.is_some() {
+            facts.lineage = salt::lineage(facts.lineage, ledger.owner());
+        }
         let question = routed.then(|| {
             question(
                 gateway,
@@ -80,7 +89,10 @@ impl Call {
                 .zip(chain)
                 .map(|(request, chain)| Box::new(PromptNote { request, chain }));
         });
-        let payload = payload(model, &body.bytes, &facts);
+        let mut payload = payload(model, &body.bytes, &facts);
+        if let Some(salt) = &salt {
+            payload = payload.with_member(salt);
+        }
         let mut headers = parts.headers;
         headers::to_engine(&mut headers, engine_key(model).as_ref());
         Ok(Self {

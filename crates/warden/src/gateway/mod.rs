@@ -35,6 +35,7 @@ mod queued;
 mod relay;
 mod reply;
 mod request_id;
+mod salt;
 mod server;
 mod stall;
 mod stamp;
@@ -70,6 +71,7 @@ use crate::{
     clock,
     fleet::{Fleet, Model},
     keys::{self, Access, Denied, Holder},
+    seldom::Seldom,
     telemetry::{RequestInfo, Telemetry},
     upstream::{Network, Pool, PoolSettings},
 };
@@ -94,6 +96,8 @@ pub struct Gateway {
     fallback: Fallback,
     /// The rules at the door; none in tests of what lies behind it.
     access: Option<Arc<Access>>,
+    /// When it was last told that an engine takes no salt.
+    unsalted: Seldom,
     /// Epoch seconds of the start: `created` of every model.
     started_s: i64,
 }
@@ -136,6 +140,7 @@ impl Gateway {
             turn: AtomicUsize::new(0),
             fallback,
             access: None,
+            unsalted: Seldom::default(),
             started_s: clock::epoch_s(clock::now()) as i64,
         })
     }

@@ -78,6 +78,8 @@ pub enum LoginError {
 pub struct Settings {
     /// Whether a request without a key is refused.
     pub required: bool,
+    /// Whether each key has a prefix cache of its own.
+    pub cache_salt: bool,
     /// Whether the pages are served over TLS.
     pub is_secure: bool,
     /// A name for the cookie: letters and digits, the same after a restart.
@@ -89,6 +91,7 @@ pub struct Settings {
 pub struct Access {
     ring: Arc<Ring>,
     required: bool,
+    cache_salt: bool,
     logins: Logins,
 }
 
@@ -98,6 +101,7 @@ impl Access {
         Self {
             ring,
             required: settings.required,
+            cache_salt: settings.cache_salt,
             logins: Logins::new(&settings.instance, settings.is_secure),
         }
     }
@@ -110,6 +114,11 @@ impl Access {
     /// Whether a request without a key is refused.
     pub fn is_required(&self) -> bool {
         self.required
+    }
+
+    /// Whether each key has a prefix cache of its own.
+    pub fn is_salting(&self) -> bool {
+        self.cache_salt
     }
 
     /// A request on a path of the clients: whose it is, or `None` where it came without a key and

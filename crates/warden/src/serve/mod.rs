@@ -218,6 +218,7 @@ fn access(config: &Config, data_dir: &DataDir) -> Result<Arc<Access>, ServeError
     }
     let settings = keys::Settings {
         required: config.auth.required,
+        cache_salt: config.auth.cache_salt,
         is_secure: config.server.tls.is_some(),
         instance: data_dir.instance(),
     };

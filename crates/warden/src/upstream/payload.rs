@@ -1,5 +1,5 @@
 //! A request body on its way to an engine: the client's bytes, with at most the model's name
-//! replaced, sent without being copied together.
+//! replaced and one member added at the end, sent without being copied together.
 
 use std::{
     convert::Infallible,
@@ -10,26 +10,39 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// Up to three pieces sent one after the other: before the model's name, the name, after it. A
-/// clone is cheap and starts at the beginning, so a second attempt sends the same bytes.
+/// Up to four pieces sent one after the other: before the model's name, the name, after it, and what
+/// was added. A clone is cheap and starts at the beginning, so a second attempt sends the same bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Payload {
-    pieces: [Bytes; 3],
+    pieces: [Bytes; 4],
 }
 
 impl Payload {
     /// A body sent as it came.
     pub fn whole(body: Bytes) -> Self {
         Self {
-            pieces: [body, Bytes::new(), Bytes::new()],
+            pieces: [body, Bytes::new(), Bytes::new(), Bytes::new()],
         }
     }
 
     /// A body in three pieces.
     pub fn spliced(before: Bytes, model: Bytes, after: Bytes) -> Self {
         Self {
-            pieces: [before, model, after],
+            pieces: [before, model, after, Bytes::new()],
         }
+    }
+
+    /// The same with one more member, `"key":value`, behind all others of the object that it is.
+    #[must_use]
+    pub fn with_member(mut self, member: &str) -> Self {
+        let end = self.pieces.iter_mut().rev().find(|piece| !piece.is_empty());
+        if let Some(end) = end
+            && let Some(brace) = end.iter().rposition(|byte| *byte == b'}')
+        {
+            end.truncate(brace);
+            self.pieces[3] = Bytes::from(format!(",{member}}}"));
+        }
+        self
     }
 
     /// Bytes in all pieces.
@@ -82,6 +95,23 @@ mod tests {
             let sent = payload.collect().await.unwrap().to_bytes();
             assert_eq!(&sent[..], b"{\"model\":\"engine\"}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_member_is_added_behind_all_others() {
+        let member = "\"s\":2";
+        let pieces = ["{\"a\":{},\"model\":", "\"engine\"", " } \n"];
+        let [before, model, after] = pieces.map(|piece| Bytes::from_static(piece.as_bytes()));
+        let spliced = Payload::spliced(before, model, after).with_member(member);
+        let sent = spliced.collect().await.unwrap().to_bytes();
+        assert_eq!(&sent[..], b"{\"a\":{},\"model\":\"engine\" ,\"s\":2}");
+        let whole = Payload::whole(Bytes::from_static(b"{\"a\":\"}\"}")).with_member(member);
+        assert_eq!(
+            whole.len(),
+            whole.clone().collect().await.unwrap().to_bytes().len()
+        );
+        let sent = whole.collect().await.unwrap().to_bytes();
+        assert_eq!(&sent[..], b"{\"a\":\"}\",\"s\":2}");
     }
 
     #[tokio::test]

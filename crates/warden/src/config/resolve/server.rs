@@ -88,7 +88,10 @@ pub(super) fn auth(file: &file::Auth, server: &Server) -> Result<Auth> {
             ),
         ));
     }
-    Ok(Auth { required })
+    Ok(Auth {
+        required,
+        cache_salt: file.cache_salt.unwrap_or(false),
+    })
 }
 
 fn listen(text: &str) -> Result<SocketAddr> {

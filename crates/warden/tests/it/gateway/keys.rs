@@ -21,11 +21,15 @@ fn key(directory: &Path, name: &str, limits: Limits) -> String {
 }
 
 async fn guarded(directory: &Path, required: bool, engine: &Engine) -> Warden {
-    let ring = Ring::load(KeyFile::of(directory)).unwrap();
     let settings = Settings {
         required,
         ..Settings::default()
     };
+    under(directory, settings, engine).await
+}
+
+async fn under(directory: &Path, settings: Settings, engine: &Engine) -> Warden {
+    let ring = Ring::load(KeyFile::of(directory)).unwrap();
     let mut setup = Setup::before(&[engine]);
     setup.access = Some(Arc::new(Access::new(Arc::new(ring), &settings)));
     Warden::start(setup).await
@@ -240,4 +244,52 @@ async fn two_keys_sessions_of_the_same_name_are_two_conversations() {
         }
     }
     assert_eq!(warden.conversations(), 2);
+}
+
+#[tokio::test]
+async fn each_key_has_a_cache_of_its_own_where_that_is_wanted() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = ["a", "b"].map(|name| key(directory.path(), name, Limits::default()));
+    let engine = Engine::answering_json(MESSAGE).await;
+    let settings = Settings {
+        cache_salt: true,
+        ..Settings::default()
+    };
+    let warden = under(directory.path(), settings, &engine).await;
+    let body = messages_body(false);
+    let mut client = warden.client().await;
+    let mut ask = async |headers: &str| {
+        let headers = format!("{headers}host: localhost\r\n");
+        let request = String::from_utf8(post("/v1/messages", &headers, &body)).unwrap();
+        let request = request.replace("host: warden\r\n", "");
+        assert_eq!(client.ask(request).await.status, 200);
+        let received = engine.received().pop().unwrap();
+        String::from_utf8(received.body).unwrap()
+    };
+    assert_eq!(
+        ask(&with(&keys[0])).await,
+        body,
+        "an older engine gets no salt"
+    );
+    let model = &warden.fleet.models[0];
+    let takes = &model.takes_cache_salt;
+    takes.store(true, std::sync::atomic::Ordering::Relaxed);
+    let salted = [
+        ask(&with(&keys[0])).await,
+        ask(&with(&keys[1])).await,
+        ask(&with(&keys[0])).await,
+    ];
+    assert_eq!(salted[0], salted[2]);
+    assert_ne!(salted[0], salted[1]);
+    for salted in &salted {
+        let added = ",\"cache_salt\":\"\"}".len() + 32;
+        let (rest, salt) = salted.split_at(salted.len() - added);
+        assert!(salt.starts_with(",\"cache_salt\":\""), "{salt}");
+        assert_eq!(format!("{rest}}}"), body, "all else is as it came");
+    }
+    assert_eq!(
+        ask("").await,
+        body,
+        "without a key there is nobody to keep apart"
+    );
 }
