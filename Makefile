@@ -143,9 +143,9 @@ bench-proxy: build ## lm-warden beside nginx, haproxy and no proxy: CPU, added T
 	scripts/bench-proxy $(ARGS)
 
 .PHONY: pictures
-pictures: web ## Every page in every state (artifacts/pages), and those that docs/pages.md shows
+pictures: web debug-build ## Every page in every state (artifacts/pages), and docs/pages.md's: 12 minutes of load
 	@scripts/ensure chromium=chromium
-	cd web && npm run --silent pictures && node test/pictures.js --docs
+	cd web && npm run --silent pictures && node test/docs-pictures.js
 
 .PHONY: report-picture
 report-picture: build ## README's picture of a report: the simulator beside the published numbers

@@ -3,13 +3,12 @@
 
 import assert from 'node:assert/strict';
 import { readFile, readdir } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { assertAccessible, assertFits } from './support/accessible.js';
 import { launch, noBrowser, serverIsDown, visit } from './support/browser.js';
 import * as scenes from './support/scenes.js';
 
-const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const built = fileURLToPath(new URL('../../.cache/pages/', import.meta.url));
 const first_view_bytes_max = 300 * 1024;
 
@@ -51,10 +50,7 @@ describe('every page', { skip: noBrowser ?? false, timeout: 300_000 }, () => {
             for (const place of places) {
               await page.goto(place);
               await page.locator('[aria-busy=true]').waitFor({ state: 'detached' });
-              const overflow = await page.evaluate(
-                () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-              );
-              assert.equal(overflow, 0, `${place} scrolls sideways`);
+              await assertFits(page, place);
               await assertAccessible(page, place);
             }
           },
@@ -167,20 +163,3 @@ describe('every page', { skip: noBrowser ?? false, timeout: 300_000 }, () => {
       }));
   }
 });
-
-/** @param {import('playwright-core').Page} page @param {string} where */
-async function assertAccessible(page, where) {
-  // Through the debugger, which the content security policy does not bind.
-  await page.evaluate(axe);
-  const violations = await page.evaluate(async () => {
-    // @ts-expect-error axe puts itself on the window
-    const { violations } = await window.axe.run();
-    return violations.map((/** @type {any} */ one) => ({
-      id: one.id,
-      nodes: one.nodes.map(
-        (/** @type {any} */ node) => `${node.html.slice(0, 160)}: ${node.failureSummary}`,
-      ),
-    }));
-  });
-  assert.deepEqual(violations, [], where);
-}

@@ -1,6 +1,6 @@
 // Pictures of every page in every state, for people to look at: `npm run pictures [NAME…]` writes
-// them to artifacts/pages. Not a test: nothing compares them. What docs/pages.md shows is made by the
-// same run with `--docs`: what fits a window of modest size.
+// them to artifacts/pages, from a mock warden that can be put into any state. Not a test: nothing
+// compares them. What docs/pages.md shows comes from the real one: see docs-pictures.js.
 
 import { mkdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -8,12 +8,7 @@ import { launch, noBrowser, open } from './support/browser.js';
 import { MockWarden } from './support/mock.js';
 import * as scenes from './support/scenes.js';
 
-const forDocs = process.argv.includes('--docs');
-const folder = fileURLToPath(
-  new URL(forDocs ? '../../docs/images/' : '../../artifacts/pages/', import.meta.url),
-);
-const modest = { width: 1100, height: 760 };
-const inDocs = ['models-busy', 'model-busy', 'stats', 'conversation', 'requests'];
+const folder = fileURLToPath(new URL('../../artifacts/pages/', import.meta.url));
 const wide = { width: 1440, height: 900 };
 const narrow = { width: 375, height: 812 };
 const conversation = scenes.busy().conversations[2]?.id;
@@ -148,15 +143,14 @@ const shots = [
 
 if (noBrowser) process.exit(0);
 await mkdir(folder, { recursive: true });
-const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
+const wanted = process.argv.slice(2);
 const browser = await launch();
 for (const shot of shots) {
-  if (forDocs && !inDocs.includes(shot.name)) continue;
   if (wanted.length > 0 && !wanted.some((name) => shot.name.startsWith(name))) continue;
   const warden = await new MockWarden(shot.scene()).start();
   warden.failing = shot.failing ?? null;
   const { page, context } = await open(browser, warden.url, {
-    viewport: forDocs ? modest : (shot.size ?? wide),
+    viewport: shot.size ?? wide,
     colorScheme: shot.dark ? 'dark' : 'light',
   });
   await page.goto(shot.path);
@@ -165,8 +159,7 @@ for (const shot of shots) {
   if (shot.path.startsWith('/stats') && !shot.path.includes('table')) {
     await page.locator('canvas, .empty').first().waitFor();
   }
-  const path = forDocs ? `${folder}page-${shot.name}.png` : `${folder}${shot.name}.png`;
-  await page.screenshot({ path, fullPage: !forDocs });
+  await page.screenshot({ path: `${folder}${shot.name}.png`, fullPage: true });
   await context.close();
   await warden.stop();
 }

@@ -5,7 +5,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { launch, noBrowser, open, serverIsDown } from './support/browser.js';
 import { eventually } from './support/eventually.js';
-import { Load, noWarden, Warden } from './support/warden.js';
+import { Load } from './support/load.js';
+import { noWarden, Warden } from './support/warden.js';
 
 const query = '/stats?range=15m&step=10s';
 const dash = '–';

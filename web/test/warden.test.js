@@ -5,9 +5,11 @@ import { after, before, describe, it } from 'node:test';
 import { launch, noBrowser, open, serverIsDown } from './support/browser.js';
 import { eventually } from './support/eventually.js';
 import { assertPanelShows } from './support/panel.js';
-import { Load, noWarden, Warden } from './support/warden.js';
+import { looks, openAll, places } from './support/tour.js';
+import { Load } from './support/load.js';
+import { noWarden, Warden } from './support/warden.js';
 
-describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 300_000 }, () => {
+describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 600_000 }, () => {
   /** @type {import('playwright-core').Browser} */
   let browser;
   const warden = new Warden();
@@ -35,6 +37,20 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 300
     assert.match(policy, /default-src '(none|self)'/);
     assert.doesNotMatch(policy, /unsafe|data:|https?:|\*/);
   });
+
+  /**
+   * All pages in one look after the other.
+   * @param {string} state @param {string} [conversation]
+   */
+  async function lookAtAll(state, conversation) {
+    for (const look of looks) {
+      const tour = await openAll(browser, warden.url, look, places(conversation));
+      await tour.look(state);
+      await tour.close();
+    }
+  }
+
+  it('looks right before anybody has asked for anything', () => lookAtAll('empty'));
 
   it('shows what the API gives, and follows it under load without a reload', async () => {
     const { page } = tab;
@@ -95,6 +111,14 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 300
     await page.getByRole('heading', { name: 'Turns' }).waitFor();
   });
 
+  it('looks right under load', async () => {
+    const load = new Load(warden, 4, { name: 'looked-at', think_ms: 1_000 });
+    await eventually(async () => assert.ok(load.turns > 4));
+    const { conversations } = await warden.get('/conversations?limit=1');
+    await lookAtAll('busy', conversations[0].id);
+    await load.stop();
+  });
+
   it('drains a replica by hand', async () => {
     const { page } = tab;
     await page.goto('/models/demo');
@@ -128,6 +152,24 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 300
     await eventually(async () => assert.equal(await page.getByRole('alert').count(), 0));
     await page.locator('.badges').getByText('Affinity off').waitFor();
     await eventually(async () => assertPanelShows(page, await warden.get('/models/demo')));
+  });
+
+  it('looks right while the warden is away, and says so on every page', async () => {
+    const { conversations } = await warden.get('/conversations?limit=1');
+    const paths = places(conversations[0].id);
+    const tours = [];
+    for (const look of looks.filter((look) => look.examined)) {
+      tours.push(await openAll(browser, warden.url, look, paths));
+    }
+    await warden.stop();
+    for (const tour of tours) {
+      for (const page of tour.pages()) {
+        await page.getByRole('alert').first().waitFor({ timeout: 30_000 });
+      }
+      await tour.look('away');
+      await tour.close();
+    }
+    await warden.start();
   });
 
   it('had nothing to complain about on the console', () => {

@@ -1,4 +1,4 @@
-// A real `lm-warden serve` with four simulated replicas, and clients that keep it busy.
+// A real `lm-warden serve` with four simulated replicas.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -34,10 +34,12 @@ export class Warden {
   #folder = '';
   #port = 0;
   #requiresKeys;
+  #speed;
 
-  /** @param {{ requiresKeys?: boolean }} [options] */
-  constructor({ requiresKeys = false } = {}) {
+  /** @param {{ requiresKeys?: boolean, speed?: number }} [options] `speed`: of the simulated replicas */
+  constructor({ requiresKeys = false, speed = 10 } = {}) {
     this.#requiresKeys = requiresKeys;
+    this.#speed = speed;
   }
 
   get url() {
@@ -96,7 +98,7 @@ kind = "simulated"
 data_parallel_size = 4
 max_num_seqs = 32
 profile = "demo"
-speed = 10.0
+speed = ${this.#speed.toFixed(1)}
 `;
   }
 
@@ -133,6 +135,24 @@ speed = 10.0
     return reply.json();
   }
 
+  /**
+   * One turn of a conversation: what the model said.
+   * @param {string} session @param {object} body of `/v1/messages`
+   */
+  async ask(session, body) {
+    const reply = await fetch(`${this.url}/v1/messages`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'user-agent': 'claude-cli/2.1.0 (external, cli)',
+        'x-claude-code-session-id': session,
+      },
+      body: JSON.stringify(body),
+    });
+    if (!reply.ok) throw new Error(`${reply.status} ${await reply.text()}`);
+    return (await reply.json()).content;
+  }
+
   /** What the binary itself prints. @param {string[]} args */
   run(...args) {
     const ran = spawnSync(binary, args, { encoding: 'utf8', timeout: 20_000 });
@@ -144,43 +164,6 @@ speed = 10.0
   async page() {
     const reply = await fetch(`${this.url}/`);
     return { text: await reply.text(), headers: reply.headers };
-  }
-}
-
-/** Conversations that speak until they are told to stop; each turn sends the whole history. */
-export class Load {
-  #stopped = false;
-  /** @type {Promise<void>[]} */
-  #sessions = [];
-  /** Turns that came back whole. */
-  turns = 0;
-
-  /** @param {Warden} warden @param {number} sessions */
-  constructor(warden, sessions) {
-    for (let i = 0; i < sessions; i++) this.#sessions.push(this.#talk(warden, i));
-  }
-
-  /** @param {Warden} warden @param {number} number */
-  async #talk(warden, number) {
-    const session = `pages-test-${number}`;
-    const messages = [{ role: 'user', content: `Session ${number}. ${'Read this. '.repeat(400)}` }];
-    while (!this.#stopped) {
-      const reply = await fetch(`${warden.url}/v1/messages`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', 'x-claude-code-session-id': session },
-        body: JSON.stringify({ model: 'demo', max_tokens: 24, messages }),
-      });
-      if (!reply.ok) throw new Error(`${reply.status} ${await reply.text()}`);
-      const { content } = await reply.json();
-      messages.push({ role: 'assistant', content }, { role: 'user', content: 'Go on.' });
-      this.turns += 1;
-    }
-  }
-
-  /** Lets the turns in flight end. */
-  async stop() {
-    this.#stopped = true;
-    await Promise.all(this.#sessions);
   }
 }
 
