@@ -41,6 +41,7 @@ export function expectedPanel(model) {
   const threshold = routing.spill_threshold;
   const badges = [
     `Affinity ${routing.affinity ? 'on' : 'off'}`,
+    `Leases ${routing.leases.mode === 'auto' ? 'on' : 'off'}`,
     `Spill threshold ${count(threshold.value)} (${threshold.source})`,
     `Sticky ${percent(routing.sticky_percent)}`,
     `In flight ${count(routing.in_flight)}`,
