@@ -75,7 +75,7 @@ describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
       await page.goto(path);
       const section = page.getByRole('region', { name: 'The machine is full' });
       await section.getByText('12 conversations hold a place and 60 requests wait').waitFor();
-      await section.getByText('A place lasts 3 turns while others wait (auto)').waitFor();
+      await section.getByText('A place lasts at least 3 turns while others wait (auto)').waitFor();
       const waits = section.getByRole('table', { name: 'Who waits' });
       await waits.getByText('and 10 more').waitFor();
       const rows = waits.getByRole('row');
