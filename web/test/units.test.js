@@ -134,10 +134,37 @@ describe('CSV', async () => {
   const { statsCsv } = await load('lib/csv.ts');
 
   it('leaves a gap empty and keeps a zero', () => {
-    const csv = statsCsv({ points: [{ t: 60 }, { t: 120, requests: 0, completion_tokens: 7 }] });
+    const csv = statsCsv({
+      points: [
+        { t: 60, routes: [] },
+        { t: 120, requests: 0, completion_tokens: 7, routes: [] },
+      ],
+    });
     const [head, gap, point] = csv.split('\n');
     assert.match(head, /^t,prompt_tokens_cached,prompt_tokens_computed,completion_tokens,/);
     assert.equal(gap, '1970-01-01T00:01:00.000Z,,,,,,,,,,');
     assert.equal(point, '1970-01-01T00:02:00.000Z,,,7,,,,0,,,');
+  });
+
+  it('counts by route', () => {
+    const csv = statsCsv({
+      points: [
+        { t: 60, routes: [] },
+        {
+          t: 120,
+          requests: 3,
+          routes: [
+            { route: 'sticky', requests: 2 },
+            { route: 'new', requests: 1 },
+          ],
+        },
+        { t: 180, requests: 1, routes: [{ route: null, requests: 1 }] },
+      ],
+    });
+    const [head, ...points] = csv.split('\n');
+    assert.match(head, /,ttfb_ms_p95,requests_new,requests_none,requests_sticky$/);
+    assert.match(points[0], /,,,,$/);
+    assert.match(points[1], /,1,0,2$/);
+    assert.match(points[2], /,0,1,0$/);
   });
 });

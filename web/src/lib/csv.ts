@@ -16,10 +16,25 @@ const columns = [
 ] as const;
 
 export function statsCsv(stats: Stats): string {
+  const routes = [...new Set(stats.points.flatMap((point) => point.routes.map(nameOf)))].sort();
   const lines = stats.points.map((point) =>
-    [new Date(point.t * 1000).toISOString(), ...columns.map((key) => point[key] ?? '')].join(','),
+    [
+      new Date(point.t * 1000).toISOString(),
+      ...columns.map((key) => point[key] ?? ''),
+      // Without requests there is nothing to count; with some, a route that none took is a zero.
+      ...routes.map((route) => requestsOf(point, route)),
+    ].join(','),
   );
-  return [['t', ...columns].join(','), ...lines, ''].join('\n');
+  const head = ['t', ...columns, ...routes.map((route) => `requests_${route}`)];
+  return [head.join(','), ...lines, ''].join('\n');
+}
+
+/** Of the rule; a refused request had none. */
+const nameOf = ({ route }: { route?: string | null }) => route ?? 'none';
+
+function requestsOf(point: Stats['points'][number], route: string) {
+  const taken = point.routes.find((one) => nameOf(one) === route);
+  return taken?.requests ?? (point.requests == null ? '' : 0);
 }
 
 /** Hands the text to the browser as a download. */

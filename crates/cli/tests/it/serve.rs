@@ -20,7 +20,8 @@ fn without_a_configuration_claude_codes_models_are_served_by_four_replicas() {
     let banner = warden.log().join("\n");
     assert!(banner.contains("4 simulated replicas"), "{banner}");
     assert!(banner.contains(&format!(
-        "eval \"$(lm-warden claude demo --url {})\" && claude",
+        "eval \"$({} claude demo --url {})\" && claude",
+        env!("CARGO_BIN_EXE_lm-warden"),
         warden.url.0
     )));
 

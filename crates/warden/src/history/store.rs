@@ -259,15 +259,13 @@ impl Store {
 type Bucket<'a> = (u64, u64, &'a str, &'static str);
 
 fn roll_up<'a>(rollups: &mut BTreeMap<Bucket<'a>, Figures>, request: &'a api::Request) {
-    // What named no model served here belongs to no model's chart.
-    let Some(model) = &request.model else {
-        return;
-    };
+    // What named no model served here belongs to no model's chart, but to the sum of all.
+    let model = request.model.as_deref().unwrap_or("");
     let route = request.route.and_then(|route| words::word(&ROUTES, &route));
     let ended_s = ended_us(request) / 1_000_000;
     for (step_s, _) in STEPS_S {
         let begin_s = ended_s - ended_s % step_s;
-        let key = (step_s, begin_s, model.as_str(), route.unwrap_or(""));
+        let key = (step_s, begin_s, model, route.unwrap_or(""));
         rollups.entry(key).or_default().count(request);
     }
 }

@@ -4,7 +4,7 @@
 mod notify;
 mod signals;
 
-use std::{io, net::SocketAddr, path::Path, sync::Arc};
+use std::{env, io, net::SocketAddr, path::Path, sync::Arc};
 
 use tokio::{net::TcpListener, task::JoinSet};
 
@@ -294,6 +294,7 @@ fn banner(address: SocketAddr, config: &Config) -> String {
     } else {
         format!(" --url {url}")
     };
+    let command = own_command();
     let version = env!("CARGO_PKG_VERSION");
     format!(
         "
@@ -302,12 +303,30 @@ lm-warden {version} serves at {url}
 {models}
 Point Claude Code at it:
 
-  eval \"$(lm-warden claude {first}{elsewhere})\" && claude
+  eval \"$({command} claude {first}{elsewhere})\" && claude
 
 Ctrl-C ends it.
 
 "
     )
+}
+
+/// How a shell finds this program: by its name where that is what PATH leads to, else by its place.
+fn own_command() -> String {
+    let name = "lm-warden";
+    let Ok(own) = env::current_exe() else {
+        return name.to_owned();
+    };
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut found = env::split_paths(&path).map(|directory| directory.join(name));
+    let is_found = found
+        .find(|file| file.is_file())
+        .is_some_and(|file| file.canonicalize().is_ok_and(|file| file == own));
+    if is_found {
+        name.to_owned()
+    } else {
+        quoted(&own.to_string_lossy())
+    }
 }
 
 fn model_line(url: &str, model: &config::Model) -> String {

@@ -103,7 +103,7 @@ fn every_step_tells_the_same_sums_and_models_are_told_apart() {
         let all = stats(&file, range_s, step_s, None);
         assert_eq!(all.points.len() as u64, range_s / step_s);
         let sum: u64 = all.points.iter().filter_map(|point| point.requests).sum();
-        assert_eq!((sum, all.summary.requests), (3, 3), "steps of {step_s} s");
+        assert_eq!((sum, all.summary.requests), (4, 4), "steps of {step_s} s");
         let demo = stats(&file, range_s, step_s, Some("demo"));
         assert_eq!(demo.summary.requests, 1);
     }
