@@ -17,8 +17,10 @@ describe('lists and stats', { skip: noBrowser ?? false, timeout: 120_000 }, () =
   /**
    * @param {() => scenes.Scene} scene
    * @param {(page: import('playwright-core').Page, warden: import('./support/mock.js').MockWarden) => Promise<void>} check
+   * @param {{ allow?: RegExp }} [options]
    */
-  const on = (scene, check) => visit(browser, scene(), ({ page, warden }) => check(page, warden));
+  const on = (scene, check, options) =>
+    visit(browser, scene(), ({ page, warden }) => check(page, warden), options);
 
   it('filters, orders and pages requests, and keeps that in the URL', () =>
     on(scenes.busy, async (page, warden) => {
@@ -97,6 +99,30 @@ describe('lists and stats', { skip: noBrowser ?? false, timeout: 120_000 }, () =
         { path, body: undefined },
       ]);
     }));
+
+  it('shows the turns of a conversation that has no home any more', () =>
+    on(
+      scenes.busy,
+      async (page, warden) => {
+        const { conversations, requests } = warden.scene;
+        const known = new Set(conversations.map((one) => one.id));
+        const id = requests.find(
+          (one) => one.conversation && known.has(one.conversation),
+        )?.conversation;
+        warden.scene.conversations = conversations.filter((one) => one.id !== id);
+        await page.goto(`/conversations/${id}`);
+        await page.getByText('It has no home any more').waitFor();
+        await page.getByText('comes from the history').waitFor();
+        await page.getByRole('heading', { name: 'Turns', exact: true }).waitFor();
+        assert.equal(await page.getByRole('alert').count(), 0);
+        assert.equal(await page.getByRole('button', { name: 'Forget…' }).count(), 0);
+
+        await page.goto('/conversations/0123456789abcdef');
+        await page.getByText('Nor does the history know of any turn').waitFor();
+      },
+      // The browser itself reports the answer 404.
+      { allow: /status of 404/ },
+    ));
 
   it('says what is wrong with the history, and that requests are served all the same', () =>
     on(scenes.busy, async (page, warden) => {
