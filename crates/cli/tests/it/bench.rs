@@ -4,7 +4,7 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
     path::Path,
-    process::{Child, Output, Stdio},
+    process::{Output, Stdio},
 };
 
 use nix::{
@@ -13,7 +13,7 @@ use nix::{
 };
 use serde_json::Value;
 
-use crate::support::{Url, Warden, binary, run, stderr, stdout, until};
+use crate::support::{EngineProcess, Url, Warden, binary, run, stderr, stdout, until};
 
 /// Short sessions, for tests that look at something else than the cache.
 const SMALL: [&str; 10] = [
@@ -54,22 +54,13 @@ fn config(speed: f64) -> String {
 /// A simulated engine of four cards, 60 times as fast as they are. Each of the gateway's connections,
 /// which it keeps, falls to an API server of its own; with as few servers as vLLM has by default, a
 /// run's draws of connections would decide the arm without affinity (8 points of hits either way).
-fn four_cards() -> (Child, Url) {
-    let mut engine = binary()
-        .args(["engine", "--exit-with-stdin", "--data-parallel-size=4"])
-        .args(["--api-server-count=64", "--speed=60"])
-        .args(["--profile=rtx-a4000-qwen3-4b"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut ready = String::new();
-    let stdout = engine.stdout.as_mut().unwrap();
-    BufReader::new(stdout).read_line(&mut ready).unwrap();
-    let ready: Value = serde_json::from_str(&ready).unwrap();
-    let url = Url(ready["listening"].as_str().unwrap().to_owned());
-    (engine, url)
+fn four_cards() -> EngineProcess {
+    EngineProcess::start(&[
+        "--data-parallel-size=4",
+        "--api-server-count=64",
+        "--speed=60",
+        "--profile=rtx-a4000-qwen3-4b",
+    ])
 }
 
 /// The published workload at four sessions, once in real time over HTTP and once in the simulator,
@@ -77,11 +68,11 @@ fn four_cards() -> (Child, Url) {
 #[test]
 fn what_is_measured_is_what_is_simulated() {
     let directory = tempfile::tempdir().unwrap();
-    let (mut engine, engine_url) = four_cards();
+    let engine = four_cards();
     let attached = format!(
         "[[models]]\nname = \"demo\"\n[models.engine]\nkind = \"attached\"\nmax_num_seqs = 32\n\
          data_parallel_size = 4\nurl = \"{}\"\n",
-        engine_url.0
+        engine.url.0
     );
     let warden = Warden::with(directory.path(), &attached).ready();
     let [json, html, simulated] =
@@ -105,8 +96,6 @@ fn what_is_measured_is_what_is_simulated() {
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).contains("balanced → affinity"));
-    engine.kill().unwrap();
-    engine.wait().unwrap();
     let output = run(&[
         "simulate",
         "run",

@@ -4,66 +4,49 @@
 #![allow(clippy::unwrap_used)]
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{Read as _, Write as _},
     net::TcpStream,
-    process::{Child, Command, Stdio},
 };
 
-/// A running engine; its stdin is a pipe, so it ends when the test does.
-struct Process {
-    child: Child,
-    address: String,
+use crate::support::{EngineProcess, binary};
+
+fn start() -> EngineProcess {
+    EngineProcess::start(&["--speed=0"])
 }
 
-fn start(arguments: &[&str]) -> Process {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_lm-warden"))
-        .args(["engine", "--speed", "0", "--exit-with-stdin"])
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let stdout = child.stdout.as_mut().unwrap();
-    BufReader::new(stdout).read_line(&mut line).unwrap();
-    let ready: serde_json::Value = serde_json::from_str(&line).unwrap();
-    let url = ready["listening"].as_str().unwrap();
-    let address = url.strip_prefix("http://").unwrap().to_owned();
-    Process { child, address }
+fn address(engine: &EngineProcess) -> &str {
+    engine.url.0.strip_prefix("http://").unwrap()
 }
 
-impl Process {
-    /// The status line of an answer.
-    fn request(&self, head: &str, body: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let length = body.len();
-        write!(
-            stream,
-            "{head} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.lines().next().unwrap_or_default().to_owned()
-    }
+/// The status line of an answer.
+fn request(engine: &EngineProcess, head: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(address(engine)).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "{head} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.lines().next().unwrap_or_default().to_owned()
 }
 
 #[test]
 fn it_says_where_it_listens_and_ends_with_its_parent() {
-    let mut engine = start(&[]);
-    assert_eq!(engine.request("GET /health", ""), "HTTP/1.1 200 OK");
+    let mut engine = start();
+    assert_eq!(request(&engine, "GET /health", ""), "HTTP/1.1 200 OK");
     drop(engine.child.stdin.take());
     assert_eq!(engine.child.wait().unwrap().code(), Some(0));
 }
 
 #[test]
 fn when_it_dies_by_a_fault_its_exit_code_is_vllms() {
-    let mut engine = start(&[]);
-    let answer = engine.request("POST /sim/fault", "die:seconds=0.1");
+    let mut engine = start();
+    let answer = request(&engine, "POST /sim/fault", "die:seconds=0.1");
     assert_eq!(answer, "HTTP/1.1 204 No Content");
     assert_eq!(engine.child.wait().unwrap().code(), Some(0));
-    assert!(TcpStream::connect(&engine.address).is_err());
+    assert!(TcpStream::connect(address(&engine)).is_err());
 }
 
 #[test]
@@ -74,11 +57,7 @@ fn wrong_settings_are_told_and_exit_with_2() {
         (["--profile", "abacus"], "unknown profile"),
         (["--vllm-version", "new"], "not a vLLM version"),
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_lm-warden"))
-            .arg("engine")
-            .args(arguments)
-            .output()
-            .unwrap();
+        let output = binary().arg("engine").args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(told.contains(word), "{told}");

@@ -1,52 +1,21 @@
 //! `[auth] cache_salt` before a simulated engine that honours it: keys share no cached block.
 
-use std::{
-    io::{BufRead as _, BufReader},
-    path::Path,
-    process::{Child, Stdio},
-};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Url, Warden, binary, stderr, stdout, until};
+use crate::support::{EngineProcess, Url, Warden, binary, stderr, stdout, until};
 
-/// One rank that acts as this version of vLLM; ends with its standard input, which dropping closes.
-struct Engine {
-    child: Child,
-    url: String,
+/// One rank that acts as this version of vLLM.
+fn of_version(version: &str) -> EngineProcess {
+    EngineProcess::start(&["--speed=0", &format!("--vllm-version={version}")])
 }
 
-impl Engine {
-    fn start(version: &str) -> Self {
-        let mut child = binary()
-            .args(["engine", "--exit-with-stdin", "--speed=0"])
-            .arg(format!("--vllm-version={version}"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut ready = String::new();
-        let stdout = child.stdout.as_mut().unwrap();
-        BufReader::new(stdout).read_line(&mut ready).unwrap();
-        let ready: Value = serde_json::from_str(&ready).unwrap();
-        let url = ready["listening"].as_str().unwrap().to_owned();
-        Self { child, url }
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn warden(directory: &Path, engine: &Engine, salted: bool) -> Warden {
+fn warden(directory: &Path, engine: &EngineProcess, salted: bool) -> Warden {
     let config = format!(
         "[auth]\ncache_salt = {salted}\n[[models]]\nname = \"demo\"\n[models.engine]\nkind = \"attached\"\n\
          max_num_seqs = 32\ndata_parallel_size = 1\nurl = \"{}\"\n",
-        engine.url
+        engine.url.0
     );
     Warden::with(directory, &config).ready()
 }
@@ -82,7 +51,7 @@ fn cached(url: &Url, key: &str, salt: Option<&str>) -> u64 {
 fn keys_share_no_cache_and_keep_their_own_over_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let [one, two] = ["one", "two"].map(|name| key(directory.path(), name));
-    let engine = Engine::start("0.32.0");
+    let engine = of_version("0.32.0");
     let first = warden(directory.path(), &engine, true);
     assert_eq!(cached(&first.url, &one, None), 0);
     assert!(cached(&first.url, &one, None) > 1_000);
@@ -108,7 +77,7 @@ fn without_the_setting_or_before_an_older_engine_all_share() {
     for (version, salted) in [("0.32.0", false), ("0.31.0", true)] {
         let directory = tempfile::tempdir().unwrap();
         let [one, two] = ["one", "two"].map(|name| key(directory.path(), name));
-        let engine = Engine::start(version);
+        let engine = of_version(version);
         let warden = warden(directory.path(), &engine, salted);
         assert_eq!(cached(&warden.url, &one, None), 0);
         assert!(cached(&warden.url, &two, None) > 1_000, "{version}");

@@ -2,6 +2,7 @@
 //!
 //! Waits are bounded far above what anything takes, so that a slow machine passes and a hang fails.
 
+mod engine;
 mod http;
 mod process;
 
@@ -10,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub(crate) use engine::EngineProcess;
 pub(crate) use http::{Url, messages};
 pub(crate) use process::{CONFIG, REFUSED_BY_THE_ENGINE, Warden, homes_bytes};
 
