@@ -102,13 +102,8 @@ impl Fetch {
         connector.set_connect_timeout(Some(timeout));
         connector.set_nodelay(true);
         connector.enforce_http(false);
-        let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("the provider knows TLS 1.2 and 1.3")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
+            .with_tls_config(tls(roots))
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
@@ -189,6 +184,15 @@ impl Fetch {
         }
         Ok(body)
     }
+}
+
+/// TLS to whoever has a certificate of these issuers.
+pub fn tls(roots: RootCertStore) -> ClientConfig {
+    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("the provider knows TLS 1.2 and 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth()
 }
 
 /// The issuers in a PEM file, or those that this system trusts.

@@ -24,7 +24,7 @@ type Tell<'a> = &'a (dyn Fn(Progress) + Sync);
 
 /// Measures affinity off and on (or whatever the order says) on a warden.
 pub async fn ab(request: &BenchRequest, progress: Tell<'_>) -> Result<Results, BenchError> {
-    let http = Http::new(&request.url, request.key.as_deref())?;
+    let http = Http::of(request)?;
     let (started, _) = now();
     // Options are checked first: wrong ones need no server.
     Plan::of(request, None, epoch_us())?;
@@ -51,7 +51,7 @@ pub async fn ab(request: &BenchRequest, progress: Tell<'_>) -> Result<Results, B
 
 /// Measures one arm, the server being what it is.
 pub async fn run(request: &BenchRequest, progress: Tell<'_>) -> Result<Results, BenchError> {
-    let http = Http::new(&request.url, request.key.as_deref())?;
+    let http = Http::of(request)?;
     let (started, _) = now();
     let found = match Warden::find(http.clone(), &request.model).await {
         Ok(found) => Some(found),

@@ -1,7 +1,7 @@
 //! HTTP to the server that is measured.
 //!
-//! Plain HTTP only: a bench belongs beside the server or behind a tunnel, and a handshake is not
-//! what it measures. Idle connections are given up before vLLM closes them (5 s), since a reset on
+//! HTTP/1.1, over TLS where the URL says so; sessions keep their connections, so that a handshake is
+//! no part of most turns. Whom to trust is the caller's to say. Idle connections are given up before vLLM closes them (5 s), since a reset on
 //! a reused connection would be counted as a failed turn.
 
 use crate::option::OptionError;
@@ -11,12 +11,13 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
 
-use super::BenchError;
+use super::{BenchError, BenchRequest};
 
 const POOL_IDLE: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,7 +29,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct Http {
     base: String,
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     key: Option<HeaderValue>,
 }
 
@@ -39,17 +40,19 @@ pub(super) struct Answer {
 }
 
 impl Http {
-    /// The server at a URL such as `http://127.0.0.1:8484`, asked with this key.
-    pub(super) fn new(url: &str, key: Option<&str>) -> Result<Self, BenchError> {
-        let bad = |mend: &str| OptionError::new("--url", url, mend);
-        let base = url.trim_end_matches('/').trim_end_matches("/v1");
-        let uri: http::Uri = base
-            .parse()
-            .map_err(|_| bad("give a URL such as http://127.0.0.1:8484"))?;
-        if uri.scheme_str() != Some("http") || uri.authority().is_none() || uri.query().is_some() {
-            return Err(bad("give a URL such as http://127.0.0.1:8484 (no TLS)").into());
+    /// The server that a request names, asked with its key.
+    pub(super) fn of(request: &BenchRequest) -> Result<Self, BenchError> {
+        let bad = || {
+            let mend = "give a URL such as http://127.0.0.1:8484 or https://host:8484";
+            OptionError::new("--url", &request.url, mend)
+        };
+        let base = request.url.trim_end_matches('/').trim_end_matches("/v1");
+        let uri: http::Uri = base.parse().map_err(|_| bad())?;
+        let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+        if !is_http || uri.authority().is_none() || uri.query().is_some() {
+            return Err(bad().into());
         }
-        let key = match key {
+        let key = match &request.key {
             Some(key) => {
                 let mut value = HeaderValue::try_from(format!("Bearer {key}"))
                     .map_err(|_| OptionError::new("LM_WARDEN_KEY", "…", "is no key"))?;
@@ -61,6 +64,12 @@ impl Http {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        connector.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(request.tls.clone())
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
         Ok(Self {
             base: base.to_owned(),
             client: Client::builder(TokioExecutor::new())

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tokio_rustls::rustls::ClientConfig;
+
 use super::Api;
 
 /// Arguments of `bench ab` and `bench run`, as they were typed.
@@ -9,6 +11,8 @@ use super::Api;
 pub struct BenchRequest {
     /// The server, such as `http://127.0.0.1:8484`.
     pub url: String,
+    /// Whom to trust where the URL is an `https` one.
+    pub tls: ClientConfig,
     /// The key to ask it with.
     pub key: Option<String>,
     /// The model.

@@ -13,6 +13,7 @@ use bench::{
     results::Results,
 };
 
+use super::status::{self, issuers};
 use crate::{
     block_on,
     exit::{Exit, Failure},
@@ -183,7 +184,9 @@ impl Load {
     ) -> Result<(BenchRequest, OutputOptions), Failure> {
         self.outputs.files().check().map_err(failure)?;
         let shape = self.shape;
+        let tls = warden::commands::client_tls(&self.url, issuers().as_deref());
         let request = BenchRequest {
+            tls: tls.map_err(status::failure)?,
             url: self.url,
             key: std::env::var("LM_WARDEN_KEY").ok(),
             model: self.model,

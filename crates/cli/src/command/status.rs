@@ -36,9 +36,13 @@ impl Target {
     /// A client of it, with the key from the environment: an argument would show in `ps`.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         let key = std::env::var("LM_WARDEN_KEY").ok();
-        let issuers = std::env::var_os("LM_WARDEN_CA").map(PathBuf::from);
-        Client::new(&self.url, key.as_deref(), issuers.as_deref()).map_err(failure)
+        Client::new(&self.url, key.as_deref(), issuers().as_deref()).map_err(failure)
     }
+}
+
+/// The file that says whose certificates to trust, where the environment names one.
+pub(crate) fn issuers() -> Option<PathBuf> {
+    std::env::var_os("LM_WARDEN_CA").map(PathBuf::from)
 }
 
 impl Status {

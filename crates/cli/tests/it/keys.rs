@@ -138,17 +138,28 @@ fn commands_reach_a_warden_over_tls_where_they_trust_its_certificate() {
         stdout(&output)
     );
 
-    let output = run(&["status", "--url", url]);
-    assert!(
-        [2, 3].contains(&output.status.code().unwrap()),
-        "{}",
-        stderr(&output)
-    );
-    assert!(
-        stderr(&output).contains("certificate"),
-        "{}",
-        stderr(&output)
-    );
+    let short =
+        "--model=demo --sessions=1 --stage=2s --shared-tokens=64 --turn-tokens=32 --max-tokens=8";
+    let bench: Vec<&str> = ["bench", "run"]
+        .into_iter()
+        .chain(short.split(' '))
+        .collect();
+    let output = trusting(&bench);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+
+    for arguments in [&["status"], &bench[..]] {
+        let output = run(&[arguments, &["--url", url]].concat());
+        assert!(
+            [2, 3].contains(&output.status.code().unwrap()),
+            "{}",
+            stderr(&output)
+        );
+        assert!(
+            stderr(&output).contains("certificate"),
+            "{}",
+            stderr(&output)
+        );
+    }
 
     fs::write(here.join("cert.pem"), "nonsense").unwrap();
     let config = here.join("warden.toml");

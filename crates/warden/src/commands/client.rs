@@ -8,10 +8,11 @@ use std::{
 use bytes::Bytes;
 use http::StatusCode;
 use serde::{Deserialize, de::DeserializeOwned};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::{
     config::Secret,
-    fetch::{Fetch, FetchError, roots},
+    fetch::{Fetch, FetchError, roots, tls},
 };
 
 /// What the operators' API and the OpenAI shape of the clients' side have in common.
@@ -94,6 +95,22 @@ pub enum ClientError {
     NoModel,
 }
 
+/// TLS as [`Client`] speaks it, for a command that has a client of its own.
+pub fn client_tls(url: &str, issuers: Option<&Path>) -> Result<ClientConfig, ClientError> {
+    trusted(url, issuers).map(tls)
+}
+
+/// Nobody, where the URL speaks no TLS: reading all that a system trusts takes its time.
+fn trusted(url: &str, issuers: Option<&Path>) -> Result<RootCertStore, ClientError> {
+    let is_plain = !url
+        .get(..6)
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
+    if is_plain {
+        return Ok(RootCertStore::empty());
+    }
+    roots(issuers).map_err(|reason| ClientError::Issuers { reason })
+}
+
 impl Client {
     /// A client of the warden at this URL, with this key. Over TLS the certificate's issuer must be in
     /// the file `issuers`, or else among those that this system trusts.
@@ -110,12 +127,7 @@ impl Client {
         if !plain {
             return Err(bad());
         }
-        let fetch = if uri.scheme_str() == Some("https") {
-            let roots = roots(issuers).map_err(|reason| ClientError::Issuers { reason })?;
-            Fetch::trusting(roots, TIMEOUT, BODY_BYTES_MAX, key)
-        } else {
-            Fetch::new(TIMEOUT, BODY_BYTES_MAX, key)
-        };
+        let fetch = Fetch::trusting(trusted(url, issuers)?, TIMEOUT, BODY_BYTES_MAX, key);
         Ok(Self {
             url: trimmed.to_owned(),
             fetch,

@@ -13,7 +13,7 @@ mod tests;
 
 use std::io::{self, Write as _};
 
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, client_tls};
 use table::table;
 
 /// Prints. A reader that has left (`status | head`) is no failure.
