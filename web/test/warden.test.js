@@ -62,6 +62,12 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 600
     const inFlight = page.locator('.badges').getByText(/In flight [1-9]/);
     await inFlight.waitFor();
     await page.getByText(/Sticky \d+\.\d %/).waitFor();
+    // While the first requests of all still run: rates need no full minute, and no ended request.
+    const now = page.getByLabel('Now and lately');
+    for (const rate of ['Computed now', 'Completion now']) {
+      const figure = now.locator('div').filter({ hasText: rate }).locator('dd');
+      await eventually(async () => assert.match(await figure.innerText(), /[1-9]/));
+    }
     await eventually(async () => assert.ok(load.turns > 20));
     await load.stop();
 

@@ -32,7 +32,7 @@ pub use leases::{
 };
 pub use models::{
     AutoWord, Engine, EngineCounters, EngineKind, Model, ModelState, Models, PatchRouting, Replica,
-    ReplicaState, Routing, SetThreshold, SpillThreshold, ThresholdSource, WorkingSet,
+    ReplicaState, Routing, SetThreshold, SpillThreshold, ThresholdSource, Throughput, WorkingSet,
 };
 pub use openapi::openapi_json;
 pub use requests::{Cold, ColdCause, Request, RequestEnd, Requests, Route, Score};

@@ -32,10 +32,27 @@ pub struct Model {
     pub state_reason: Option<String>,
     /// The engine behind it.
     pub engine: Engine,
+    /// What its engines do now.
+    pub throughput: Throughput,
     /// How its conversations are routed.
     pub routing: Routing,
     /// What its clients do that costs them their cache; null where nothing of that kind was seen.
     pub alarm: Option<Alarm>,
+}
+
+/// Tokens per second over the last scrapes (10 s at most), by the engines' own counters: what still
+/// runs counts too, which the history counts when it has ended. The sum over the replicas that were
+/// scraped within 5 s. An idle engine's zero is measured; what is null is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct Throughput {
+    /// Over how many seconds; null before an engine's second scrape.
+    pub span_s: Option<f64>,
+    /// Prompt tokens read from the prefix cache; null where no engine tells.
+    pub prompt_tokens_cached_per_s: Option<f64>,
+    /// All other prompt tokens (what an engine does not tell apart counts here).
+    pub prompt_tokens_computed_per_s: Option<f64>,
+    /// Generated tokens.
+    pub completion_tokens_per_s: Option<f64>,
 }
 
 /// State of a model as a whole.

@@ -8,6 +8,7 @@ type Schemas = components['schemas'];
 export type Models = Schemas['Models'];
 export type Model = Schemas['Model'];
 export type ModelState = Schemas['ModelState'];
+export type Throughput = Schemas['Throughput'];
 export type Routing = Schemas['Routing'];
 export type Leases = Schemas['Leases'];
 export type PatchRouting = Schemas['PatchRouting'];

@@ -66,6 +66,7 @@ export function model(name, replicas, routing = {}) {
       max_num_seqs: 32,
       responses_steerable: false,
     },
+    throughput: throughput(replicas),
     routing: {
       affinity: true,
       spill_threshold: { value: 8, source: 'auto' },
@@ -78,6 +79,25 @@ export function model(name, replicas, routing = {}) {
       replicas,
       ...routing,
     },
+  };
+}
+
+/** @param {Replica[]} replicas @returns {Model['throughput']} */
+function throughput(replicas) {
+  if (replicas.every((replica) => (replica.scrape_age_ms ?? Infinity) > 5_000)) {
+    return {
+      span_s: null,
+      prompt_tokens_cached_per_s: null,
+      prompt_tokens_computed_per_s: null,
+      completion_tokens_per_s: null,
+    };
+  }
+  const running = replicas.reduce((sum, replica) => sum + (replica.running ?? 0), 0);
+  return {
+    span_s: 10,
+    prompt_tokens_cached_per_s: running * 2_210.5,
+    prompt_tokens_computed_per_s: running * 371.2,
+    completion_tokens_per_s: running * 31.4,
   };
 }
 

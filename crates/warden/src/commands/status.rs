@@ -100,12 +100,24 @@ fn panel(model: &api::Model, colour: bool) -> String {
         &routing.replicas.iter().map(row).collect::<Vec<_>>(),
         &mut text,
     );
+    text.push_str(&throughput(&model.throughput));
     text.push_str(&working_set(&routing.working_set));
     if let Some(alarm) = &model.alarm {
         text.push_str(&paint(&alarm.message, YELLOW, colour));
         text.push('\n');
     }
     text
+}
+
+/// What the engines do now.
+fn throughput(now: &api::Throughput) -> String {
+    let rate = |rate: Option<f64>| known(rate.map(|rate| format!("{rate:.0}")));
+    format!(
+        "Now: {} prompt tokens/s cached, {} computed, {} completion tokens/s\n",
+        rate(now.prompt_tokens_cached_per_s),
+        rate(now.prompt_tokens_computed_per_s),
+        rate(now.completion_tokens_per_s),
+    )
 }
 
 /// What the active conversations need of the caches, and how many would fit.

@@ -41,6 +41,12 @@ fn models() -> api::Models {
                 responses_steerable: false,
             },
             alarm: None,
+            throughput: api::Throughput {
+                span_s: Some(10.0),
+                prompt_tokens_cached_per_s: Some(15_000.4),
+                prompt_tokens_computed_per_s: None,
+                completion_tokens_per_s: Some(0.0),
+            },
             routing: api::Routing {
                 affinity: true,
                 spill_threshold: api::SpillThreshold {
@@ -77,6 +83,7 @@ fn the_panel_shows_what_is_unknown_as_a_dash_and_what_is_old_as_old() {
     replica           state  in flight  new  sticky  spilled in  moved in  pinned  running  waiting  KV used  hit rate  conv.  own/KV tokens
           0              up          3    2      14           1         0       0        3        –   50.0 %         –      2    12000/40000
           1  down (9 s old)          3    2      14           1         0       0        3        –   50.0 %         –      2    12000/40000
+    Now: 15000 prompt tokens/s cached, – computed, 0 completion tokens/s
     Working set: 3 conversations, 30000 of 20000 KV tokens (150.0 %); 2 such conversations fit: past it, turns are read again
     ");
 }

@@ -4,6 +4,8 @@ use routing::{Gauges, Time};
 use serde::{Deserialize, Serialize};
 use vllm::EngineMetrics;
 
+use super::throughput::{Sample, Throughput};
+
 /// One replica's metrics.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
@@ -14,6 +16,7 @@ pub struct Figures {
     prompt_tokens: Since,
     prompt_tokens_cached: Since,
     generation_tokens: Since,
+    throughput: Throughput,
     mark: Mark,
 }
 
@@ -73,6 +76,12 @@ impl Figures {
         self.generation_tokens.update(metrics.generation_tokens);
         self.prompt_tokens_cached
             .update(metrics.prompt_tokens_cached);
+        self.throughput.note(Sample {
+            at,
+            prompt_tokens: self.prompt_tokens.total(),
+            prompt_tokens_cached: self.prompt_tokens_cached.total(),
+            generation_tokens: self.generation_tokens.total(),
+        });
         self.scraped = Some(at);
         self.latest = metrics;
         let mark = Mark {
@@ -105,6 +114,11 @@ impl Figures {
             kv_cache_usage: metrics.kv_cache_usage?,
             tokens_total: total as u64,
         })
+    }
+
+    /// Tokens per second over the last scrapes; `None` where that is unknown.
+    pub fn throughput(&self, now: Time) -> Option<api::Throughput> {
+        self.throughput.rates(now)
     }
 
     /// Cached over all prompt tokens since the warden started, 0..1; `None` where unknown.

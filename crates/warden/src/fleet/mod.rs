@@ -14,6 +14,7 @@ mod router_cell;
 mod simulated;
 #[cfg(test)]
 mod tests;
+mod throughput;
 mod versions;
 
 pub use demand::Demand;
@@ -25,3 +26,4 @@ pub(crate) use model::{lease_mode, lease_turns, threshold};
 pub use prober::Watch;
 pub use router_cell::{Admitted, RouterCell, RouterGuard, Waiter};
 pub use simulated::{Simulator, run as run_simulated};
+pub(crate) use throughput::sum as throughput;

@@ -8,7 +8,7 @@ use routing::{ReplicaIndex, ReplicaView, Route, Settings, Time};
 use super::leases;
 use crate::{
     clock::epoch_s,
-    fleet::{Figures, Model, ModelState},
+    fleet::{self, Figures, Model, ModelState},
     telemetry::{RouteCounters, Telemetry},
 };
 
@@ -40,6 +40,7 @@ pub(super) fn model(model: &Model, telemetry: &Telemetry, now: Time) -> api::Mod
             max_num_seqs,
             responses_steerable: model.responses_steerable.load(Ordering::Relaxed),
         },
+        throughput: throughput(model, now),
         routing: routing(model, telemetry, now),
         alarm: telemetry.alarm_of_model(&model.name),
     }
@@ -73,6 +74,11 @@ pub(super) fn routing(model: &Model, telemetry: &Telemetry, now: Time) -> api::R
         working_set: working_set(&snapshot.replicas),
         replicas,
     }
+}
+
+fn throughput(model: &Model, now: Time) -> api::Throughput {
+    let figures = model.figures();
+    fleet::throughput(figures.iter().filter_map(|one| one.throughput(now)))
 }
 
 /// The youngest process's start: before it nothing is in that one's cache.
