@@ -33,6 +33,18 @@ pub(super) enum GatewayError {
     /// Client: the body is of no use.
     #[error(transparent)]
     Body(#[from] BodyError),
+    /// Client: the head of its request breaks HTTP's rules.
+    #[error("the request's line or headers break the rules of HTTP/1.1")]
+    HeadBroken,
+    /// Client: too large a head.
+    #[error(
+        "the request's line and headers are larger than {bytes_max} bytes or more than 100 lines, \
+         the most this gateway takes"
+    )]
+    HeadTooLarge {
+        /// The bound.
+        bytes_max: usize,
+    },
     /// Client: it left while it sent the body. Only the log sees this.
     #[error("the connection closed before the request body was whole")]
     ClientGone,
@@ -145,9 +157,12 @@ impl GatewayError {
             Self::ClientGone => StatusCode::from_u16(CLIENT_GONE_STATUS).expect("in range"),
             Self::Denied(denied) => denied.status(),
             Self::Limited(_) | Self::QueueTooLong(_) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Body(_) | Self::BodyBroken | Self::BodyCompressed | Self::Pin(_) => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::Body(_)
+            | Self::BodyBroken
+            | Self::BodyCompressed
+            | Self::HeadBroken
+            | Self::Pin(_) => StatusCode::BAD_REQUEST,
+            Self::HeadTooLarge { .. } => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::UnknownPath { .. } | Self::UnknownModel { .. } => StatusCode::NOT_FOUND,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -183,7 +198,9 @@ impl GatewayError {
             | Self::Body(_)
             | Self::BodyBroken
             | Self::BodyCompressed
+            | Self::HeadBroken
             | Self::Pin(_) => ErrorKind::InvalidRequest,
+            Self::HeadTooLarge { .. } => ErrorKind::HeadersTooLarge,
             Self::UnknownPath { .. } | Self::UnknownModel { .. } => ErrorKind::NotFound,
             Self::Method { .. } => ErrorKind::MethodNotAllowed,
             Self::BodyTooLarge { .. } => ErrorKind::TooLarge,
@@ -234,9 +251,14 @@ impl GatewayError {
 
     /// The response, in the shape of the API that was called.
     pub(super) fn response(&self, dialect: Dialect, stamp: &Stamp) -> Response<Body> {
+        self.response_text(dialect, stamp).map(Body::full)
+    }
+
+    /// The same with the bytes at hand.
+    pub(super) fn response_text(&self, dialect: Dialect, stamp: &Stamp) -> Response<Vec<u8>> {
         let id = stamp.id.to_string();
         let body = vllm::error_body(dialect, self.kind(), &self.to_string(), self.param(), &id);
-        let mut response = Response::new(Body::full(body));
+        let mut response = Response::new(body);
         *response.status_mut() = match self {
             // Only the log knows 499. Whoever still listens has closed its side of the connection
             // before the body was whole.

@@ -3,7 +3,7 @@
 //! A request's body is read once, understood (`vllm`), routed (`routing`) and sent on byte for
 //! byte; the reply's bytes go back as they arrive. One file per step:
 //!
-//! `server` accepts connections, `crowd` so many per address, `tls` encrypted ones · `endpoint` knows the paths · `inbound` reads a body within the
+//! `server` accepts connections, `crowd` so many per address, `tls` encrypted ones, `unreadable` answers heads that are none · `endpoint` knows the paths · `inbound` reads a body within the
 //! bounds of `limits` and `budget` · `call` understands it · `lobby` is where it waits for room, and
 //! `queued` the stream that begins meanwhile · `aim` turns a decision into an address · `forward`
 //! sends it, again where allowed · `feed` reads the reply along · `reply` begins the client's, `relay` passes it on ·
@@ -35,11 +35,13 @@ mod queued;
 mod relay;
 mod reply;
 mod request_id;
+mod request_line;
 mod salt;
 mod server;
 mod stall;
 mod stamp;
 mod tls;
+mod unreadable;
 mod unwind;
 mod watchdog;
 

@@ -11,17 +11,17 @@ use std::{
     time::Duration,
 };
 
-use http::{Request, Response, Version};
+use http::Version;
 use hyper::{
-    body::Incoming,
     server::conn::{http1, http2},
-    service::{Service, service_fn},
+    service::service_fn,
 };
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::graceful::GracefulConnection,
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     time::{Instant, sleep, timeout_at},
@@ -30,11 +30,11 @@ use tokio::{
 use super::{
     Gateway,
     activity::Activity,
-    body::Body,
     crowd::{Crowd, Place},
     limits::Limits,
     stall::StallGuard,
     tls::{Tls, speaks_http2},
+    unreadable::{Hands, Unreadable},
 };
 use crate::seldom::Seldom;
 
@@ -292,10 +292,8 @@ async fn serve(
     let peer = Peer::new(address);
     let limits = gateway.limits;
     let io = StallGuard::new(stream, Arc::clone(&peer), limits.write_timeout);
-    let answers = answers(gateway, peer);
     let Some(tls) = tls else {
-        let connection = http1(&limits).serve_connection(TokioIo::new(io), answers);
-        return drive(connection, address, phase).await;
+        return serve_http1(gateway, peer, io, phase).await;
     };
     let accepted = tokio::select! {
         biased;
@@ -304,31 +302,35 @@ async fn serve(
     };
     match accepted {
         Ok(io) if speaks_http2(&io) => {
+            let answers = service_fn(move |request| {
+                let (gateway, peer) = (Arc::clone(&gateway), Arc::clone(&peer));
+                async move { Ok::<_, Infallible>(gateway.handle(request, peer).await) }
+            });
             let connection = http2(&limits).serve_connection(TokioIo::new(io), answers);
             drive(connection, address, phase).await;
         }
-        Ok(io) => {
-            let connection = http1(&limits).serve_connection(TokioIo::new(io), answers);
-            drive(connection, address, phase).await;
-        }
+        Ok(io) => serve_http1(gateway, peer, io, phase).await,
         Err(error) => tracing::debug!(client = %address, %error, "no handshake"),
     }
 }
 
-/// Answers the requests of one connection.
-fn answers(
+async fn serve_http1<I>(
     gateway: Arc<Gateway>,
     peer: Arc<Peer>,
-) -> impl Service<
-    Request<Incoming>,
-    Response = Response<Body>,
-    Error = Infallible,
-    Future = impl Future<Output = Result<Response<Body>, Infallible>> + Send,
-> {
-    service_fn(move |request| {
-        let (gateway, peer) = (Arc::clone(&gateway), Arc::clone(&peer));
-        async move { Ok(gateway.handle(request, peer).await) }
-    })
+    io: I,
+    phase: watch::Receiver<Phase>,
+) where
+    I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (limits, address) = (gateway.limits, peer.address());
+    let hands = Arc::<Hands>::default();
+    let io = Unreadable::new(io, Arc::clone(&gateway), Arc::clone(&hands));
+    let answers = service_fn(move |request| {
+        let (gateway, peer, in_hand) = (Arc::clone(&gateway), Arc::clone(&peer), hands.take());
+        async move { Ok::<_, Infallible>(in_hand.until_end_of(gateway.handle(request, peer).await)) }
+    });
+    let connection = http1(&limits).serve_connection(TokioIo::new(io), answers);
+    drive(connection, address, phase).await;
 }
 
 fn http1(limits: &Limits) -> http1::Builder {

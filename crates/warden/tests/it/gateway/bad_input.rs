@@ -10,13 +10,13 @@ use crate::support::{Client, Engine, Reply, Setup, Warden, chat_body, get, messa
 
 /// Which API's shape an error has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
+pub(super) enum Shape {
     Messages,
     OpenAi,
 }
 
 #[track_caller]
-fn assert_error(reply: &Reply, status: u16, shape: Shape, says: &str) {
+pub(super) fn assert_error(reply: &Reply, status: u16, shape: Shape, says: &str) {
     let body = reply.json();
     assert_eq!(reply.status, status, "{body}");
     assert_eq!(reply.header("content-type"), Some("application/json"));

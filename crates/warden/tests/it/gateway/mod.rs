@@ -16,4 +16,5 @@ mod smuggling;
 mod soak;
 mod streaming;
 mod tls;
+mod unreadable;
 mod waiting;

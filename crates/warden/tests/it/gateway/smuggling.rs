@@ -17,6 +17,8 @@ async fn refused(head: &str, body: &str) -> String {
     client.half_close().await;
     let reply = String::from_utf8_lossy(&client.rest().await).into_owned();
     assert_eq!(engine.received().len(), 0, "{head:?}");
+    let (_, told) = reply.split_once("\r\n\r\n").unwrap();
+    assert!(told.starts_with("{\"error\":{\"message\":"), "{reply:?}");
     reply
 }
 
