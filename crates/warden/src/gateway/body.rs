@@ -28,6 +28,9 @@ pub enum ReplyError {
     /// The engine's fault; a retry by the client may help.
     #[error("the replica made no progress for too long")]
     Stalled,
+    /// The client's fault.
+    #[error("the client took nothing of its reply for too long")]
+    NotTaken,
     /// The fallback's body failed.
     #[error(transparent)]
     Fallback(BoxError),

@@ -40,6 +40,7 @@ mod salt;
 mod server;
 mod stall;
 mod stamp;
+mod taken;
 mod tls;
 mod unreadable;
 mod unwind;

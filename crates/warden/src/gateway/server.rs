@@ -33,6 +33,7 @@ use super::{
     crowd::{Crowd, Place},
     limits::Limits,
     stall::StallGuard,
+    taken::Taken,
     tls::{Tls, speaks_http2},
     unreadable::{Hands, Unreadable},
 };
@@ -304,7 +305,11 @@ async fn serve(
         Ok(io) if speaks_http2(&io) => {
             let answers = service_fn(move |request| {
                 let (gateway, peer) = (Arc::clone(&gateway), Arc::clone(&peer));
-                async move { Ok::<_, Infallible>(gateway.handle(request, peer).await) }
+                async move {
+                    let reply = gateway.handle(request, peer).await;
+                    let timeout = limits.write_timeout;
+                    Ok::<_, Infallible>(reply.map(|body| Taken::within(timeout, body)))
+                }
             });
             let connection = http2(&limits).serve_connection(TokioIo::new(io), answers);
             drive(connection, address, phase).await;

@@ -5,6 +5,7 @@ mod broken;
 mod cancel;
 mod drain;
 mod fidelity;
+mod http2;
 mod keys;
 mod limits;
 mod local;

@@ -30,7 +30,7 @@ use crate::support::{
 };
 
 /// A certificate for localhost with its key, written into this directory.
-fn certify(directory: &Path) -> (TlsFiles, CertificateDer<'static>) {
+pub(super) fn certify(directory: &Path) -> (TlsFiles, CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let files = TlsFiles {
         cert: directory.join("cert.pem"),
@@ -41,7 +41,7 @@ fn certify(directory: &Path) -> (TlsFiles, CertificateDer<'static>) {
     (files, made.cert.der().clone())
 }
 
-async fn start(engine: &Engine, files: TlsFiles, limits: Limits) -> (Warden, Arc<Tls>) {
+pub(super) async fn start(engine: &Engine, files: TlsFiles, limits: Limits) -> (Warden, Arc<Tls>) {
     let tls = Arc::new(Tls::load(files).unwrap());
     let mut setup = Setup::before(&[engine]);
     setup.tls = Some(Arc::clone(&tls));
@@ -49,7 +49,7 @@ async fn start(engine: &Engine, files: TlsFiles, limits: Limits) -> (Warden, Arc
     (Warden::start(setup).await, tls)
 }
 
-async fn connect(
+pub(super) async fn connect(
     warden: &Warden,
     trusted: &CertificateDer<'static>,
     protocol: &[u8],
@@ -265,86 +265,4 @@ fn files_of_no_use_are_named_with_what_to_do() {
             assert!(error.contains(word), "{word}: {error}");
         }
     }
-}
-
-/// A frame of HTTP/2 with its header.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-    frame.extend([kind, flags]);
-    frame.extend(stream.to_be_bytes());
-    frame.extend(payload);
-    frame
-}
-
-/// Type, stream and payload of the next frame.
-async fn next_frame(stream: &mut TlsStream<TcpStream>) -> (u8, u32, Vec<u8>) {
-    let mut head = [0; 9];
-    stream.read_exact(&mut head).await.unwrap();
-    let number = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .fold(0_u32, |sum, &byte| (sum << 8) | u32::from(byte))
-    };
-    let mut payload = vec![0; number(&head[..3]) as usize];
-    stream.read_exact(&mut payload).await.unwrap();
-    (head[3], number(&head[5..]), payload)
-}
-
-/// The library's client keeps to the bound by itself; this one does not.
-#[tokio::test]
-async fn streams_past_the_bound_of_an_http_2_connection_are_refused_and_the_others_go_on() {
-    const DATA: u8 = 0;
-    const HEADERS: u8 = 1;
-    const RST_STREAM: u8 = 3;
-    const SETTINGS: u8 = 4;
-    const ACK: u8 = 1;
-    const END_STREAM: u8 = 1;
-    const END_HEADERS: u8 = 4;
-    const REFUSED_STREAM: [u8; 4] = [0, 0, 0, 7];
-    let directory = tempfile::tempdir().unwrap();
-    let (files, cert) = certify(directory.path());
-    let engine = Engine::answering_json(MESSAGE).await;
-    let limits = Limits {
-        streams_per_connection_max: 2,
-        ..Limits::default()
-    };
-    let (warden, _) = start(&engine, files, limits).await;
-    let mut stream = connect(&warden, &cert, b"h2").await.unwrap();
-    // POST https, and a path and an authority as literals; the body is still to come.
-    let fields = b"\x83\x87\x04\x0c/v1/messages\x01\x09localhost";
-    let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    sent.extend(frame(SETTINGS, 0, 0, &[]));
-    sent.extend(frame(SETTINGS, ACK, 0, &[]));
-    for number in [1, 3, 5] {
-        sent.extend(frame(HEADERS, END_HEADERS, number, fields));
-    }
-    stream.write_all(&sent).await.unwrap();
-    let refused = async {
-        loop {
-            let (kind, number, payload) = next_frame(&mut stream).await;
-            if kind == RST_STREAM {
-                return (number, payload);
-            }
-        }
-    };
-    let refused = soon("a refused stream", refused).await;
-    assert_eq!(refused, (5, REFUSED_STREAM.to_vec()));
-
-    let body = messages_body(false);
-    let body = frame(DATA, END_STREAM, 1, body.as_bytes());
-    stream.write_all(&body).await.unwrap();
-    let answered = async {
-        loop {
-            let (kind, number, payload) = next_frame(&mut stream).await;
-            if kind == DATA && number == 1 && !payload.is_empty() {
-                return payload;
-            }
-        }
-    };
-    assert_eq!(
-        soon("the first's reply", answered).await,
-        MESSAGE.as_bytes()
-    );
-    drop(stream);
-    until("nothing to be left", || warden.gateway.in_flight() == 0).await;
 }
