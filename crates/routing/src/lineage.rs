@@ -2,7 +2,9 @@
 //! of another lineage (a title, the summary of a fetched page).
 //!
 //! The client's word counts where it gave one; else the lineage with the longest prompt is the main
-//! one.
+//! one. A long page that is to be summarised is not: its length is in its message, while an agent's is in
+//! its tools and system prompt, or in what was said so far. So a longer prompt takes over at once only
+//! with a longer head, and later also where it goes on with something that was answered before.
 
 use crate::table::saturating;
 use crate::{Request, RequestClass};
@@ -16,10 +18,13 @@ const ESTABLISHED_TURNS: u32 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MainLineage {
     lineage: u64,
-    /// Low half of another lineage that was longer than the main one in the last request but the main's.
-    rival: Option<u32>,
-    /// Prompt bytes of the main lineage's last turn.
+    /// What stands for another lineage that was longer than the main one in the last request but the
+    /// main's; 0 for none.
+    rival: u32,
+    /// Prompt bytes of the main lineage's last turn; 0 where they are not known any more.
     prompt_bytes: u32,
+    /// Of these, tools and system.
+    head_bytes: u32,
     turns: u32,
 }
 
@@ -43,8 +48,8 @@ impl MainLineage {
         self.turns
     }
 
-    /// Whether a request is a turn. Once a main lineage is established, a longer one takes over
-    /// only with its second request in a row.
+    /// Whether a request is a turn. A longer lineage takes over from a first turn at once where its
+    /// head is longer too, and else only with its second request in a row.
     pub fn takes_turn(&self, request: &Request) -> bool {
         match request.class {
             RequestClass::Turn => true,
@@ -52,9 +57,7 @@ impl MainLineage {
             RequestClass::Unknown => {
                 self.turns == 0
                     || request.lineage == self.lineage
-                    || (self.is_outgrown_by(request)
-                        && (self.turns < ESTABLISHED_TURNS
-                            || self.rival == Some(request.lineage as u32)))
+                    || (self.is_outgrown_by(request) && self.gives_way_to(request))
             }
         }
     }
@@ -68,14 +71,15 @@ impl MainLineage {
             self.turns.saturating_add(1)
         };
         self.lineage = request.lineage;
-        self.rival = None;
+        self.rival = 0;
         self.prompt_bytes = saturating(request.prompt_bytes);
+        self.head_bytes = saturating(request.shared_bytes);
     }
 
     /// Takes note of a side request.
     pub fn begin_side(&mut self, request: &Request) {
         if request.class == RequestClass::Unknown && self.is_outgrown_by(request) {
-            self.rival = Some(request.lineage as u32);
+            self.rival = rival(request);
         }
     }
 
@@ -86,8 +90,24 @@ impl MainLineage {
             && self.turns < ESTABLISHED_TURNS
     }
 
+    /// Whether a longer lineage shows by more than its length that it is the main one.
+    fn gives_way_to(&self, request: &Request) -> bool {
+        let has_longer_head =
+            self.prompt_bytes > 0 && saturating(request.shared_bytes) > self.head_bytes;
+        if self.rival == rival(request) {
+            has_longer_head || request.front != 0
+        } else {
+            has_longer_head && self.turns < ESTABLISHED_TURNS
+        }
+    }
+
     /// Whether another lineage's prompt is longer than the main one's last.
     fn is_outgrown_by(&self, request: &Request) -> bool {
         request.lineage != self.lineage && saturating(request.prompt_bytes) > self.prompt_bytes
     }
+}
+
+/// Never 0.
+fn rival(request: &Request) -> u32 {
+    request.lineage as u32 | 1
 }

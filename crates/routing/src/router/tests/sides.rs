@@ -76,6 +76,39 @@ fn one_longer_summary_does_not_take_an_established_conversation_over() {
 }
 
 #[test]
+fn summaries_of_long_pages_right_after_the_first_turn_take_nothing_over() {
+    let page = |prompt_bytes| Request {
+        shared_bytes: 200,
+        ..sized(OTHER, prompt_bytes)
+    };
+    let mut fleet = Fleet::ranks(4);
+    serve(&mut fleet, &sized(MAIN, 30_000));
+    for prompt_bytes in [100_000, 90_000, 110_000] {
+        assert_eq!(serve(&mut fleet, &page(prompt_bytes)).1, 1);
+    }
+    assert_eq!(serve(&mut fleet, &sized(MAIN, 31_000)).1, 2);
+    for prompt_bytes in [100_000, 90_000, 110_000] {
+        assert_eq!(serve(&mut fleet, &page(prompt_bytes)).1, 2);
+    }
+    assert_eq!(serve(&mut fleet, &sized(MAIN, 32_000)).1, 3);
+    assert_eq!(record(&fleet).lineage, MAIN);
+}
+
+#[test]
+fn a_shorter_system_prompt_takes_over_with_its_second_request_that_goes_on() {
+    let shorter = |prompt_bytes, front| Request {
+        shared_bytes: 200,
+        front,
+        ..sized(OTHER, prompt_bytes)
+    };
+    let mut fleet = Fleet::ranks(4);
+    serve(&mut fleet, &sized(MAIN, 30_000));
+    assert_eq!(serve(&mut fleet, &shorter(31_000, 7)).1, 1);
+    serve(&mut fleet, &shorter(32_000, 7));
+    assert_eq!(record(&fleet).lineage, OTHER);
+}
+
+#[test]
 fn a_longer_lineage_that_keeps_speaking_becomes_the_main_one() {
     let mut fleet = Fleet::ranks(4);
     serve(&mut fleet, &sized(MAIN, 30_000));
