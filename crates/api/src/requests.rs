@@ -132,6 +132,9 @@ pub enum ColdCause {
     BillingBlock,
     /// Its cache was given to others while it was silent.
     Silence,
+    /// The warden restarted since the turn before and cannot compare the prompts; no other cause
+    /// explains it.
+    Unknown,
 }
 
 /// How a request ended.

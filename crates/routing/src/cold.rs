@@ -41,6 +41,8 @@ pub enum Prefix {
     Same,
     /// All that the warden compares is the same, but the client's billing block is not.
     OtherBilling,
+    /// Nobody kept what the one before began with.
+    Unknown,
     /// A part changed.
     Changed {
         /// Share of the former prompt before that part, 0 to 1.
@@ -71,6 +73,8 @@ pub enum ColdCause {
     BillingBlock,
     /// Its cache was given to others while it was silent.
     Silence,
+    /// None of the causes that are known without the turn before's prompt.
+    Unknown,
 }
 
 /// A cold turn.
@@ -97,7 +101,7 @@ pub fn why_cold(
     let known_tokens = before.prompt_tokens.min(now.prompt_tokens);
     let kept_tokens = match prefix {
         Prefix::Changed { kept } => (known_tokens as f64 * kept.clamp(0.0, 1.0)) as u64,
-        Prefix::Same | Prefix::OtherBilling => known_tokens,
+        Prefix::Same | Prefix::OtherBilling | Prefix::Unknown => known_tokens,
     };
     let cached_tokens = now.cached_tokens.unwrap_or(kept_tokens);
     let tokens_read_again = known_tokens.saturating_sub(cached_tokens);
@@ -143,6 +147,7 @@ fn cause(
         Prefix::Changed { .. } => ColdCause::PrefixChanged,
         Prefix::OtherBilling => ColdCause::BillingBlock,
         Prefix::Same => ColdCause::Silence,
+        Prefix::Unknown => ColdCause::Unknown,
     }
 }
 

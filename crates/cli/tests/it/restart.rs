@@ -1,6 +1,6 @@
 //! What outlives a restart, an orderly one and a kill.
 
-use crate::support::{Warden, homes_bytes, until};
+use crate::support::{EngineProcess, Warden, homes_bytes, until};
 
 /// Enough that each replica is home to some, and chance does not bring them all back.
 const SESSIONS: u64 = 8;
@@ -149,4 +149,64 @@ fn a_drained_replica_serves_nothing_new_until_it_is_back() {
         warden.url.turn("demo", "s", "hello").went(),
         ("sticky".to_owned(), moved)
     );
+}
+
+/// Why the last request was cold, and in words.
+fn cold(warden: &Warden) -> (String, String) {
+    let requests = warden.url.get("/api/v1/requests?limit=1");
+    let cold = &requests["requests"][0]["cold"];
+    let word = |name: &str| cold[name].as_str().unwrap_or_default().to_owned();
+    (word("why"), word("sentence"))
+}
+
+#[test]
+fn the_first_turn_after_a_restart_says_why_it_is_cold() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = EngineProcess::start(&["--data-parallel-size=2"]);
+    let config = format!(
+        "[[models]]\nname = \"demo\"\n[models.engine]\nkind = \"attached\"\nmax_num_seqs = 32\n\
+         data_parallel_size = 2\nurl = \"{}\"\n",
+        engine.url.0
+    );
+    let mut warden = Warden::with(directory.path(), &config).ready();
+    let turn = |warden: &Warden, session: &str, word: &str| {
+        let prompt = format!("{word} ").repeat(3_000);
+        warden.url.turn("demo", session, &prompt).went()
+    };
+    let (_, home) = turn(&warden, "moves", "one");
+    let (_, stays) = turn(&warden, "stays", "two");
+    let warm = turn(&warden, "is-warm", "three");
+    assert_eq!(warden.terminate().code(), Some(0));
+
+    let warden = Warden::with(directory.path(), &config).ready();
+    assert_eq!(turn(&warden, "is-warm", "three").1, warm.1);
+    assert_eq!(cold(&warden), (String::new(), String::new()));
+    // Its replica and its engine are the same, its prompt is not, and nobody remembers that.
+    assert_eq!(turn(&warden, "stays", "four"), ("sticky".to_owned(), stays));
+    let (why, sentence) = cold(&warden);
+    assert_eq!(why, "unknown", "{sentence}");
+    assert!(sentence.starts_with("lm-warden restarted since the turn before"));
+    let drain = format!("POST /api/v1/models/demo/replicas/{home}/drain");
+    assert_eq!(warden.url.ask(&drain, "", "").status, 200);
+    let (route, elsewhere) = turn(&warden, "moves", "one");
+    assert_eq!(route, "moved");
+    let (why, sentence) = cold(&warden);
+    assert_eq!(why, "moved", "{sentence}");
+    let moved = format!("moved to replica {elsewhere}; the turn before was on replica {home}: ");
+    assert!(sentence.starts_with(&moved), "{sentence}");
+}
+
+#[test]
+fn the_first_turn_after_a_restart_of_the_engine_too_says_that() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut warden = Warden::start(directory.path());
+    let prompt = "hello ".repeat(3_000);
+    let (_, home) = warden.url.turn("demo", "s", &prompt).went();
+    assert_eq!(warden.terminate().code(), Some(0));
+    let warden = Warden::start(directory.path());
+    warden.url.turn("demo", "s", &prompt).went();
+    let (why, sentence) = cold(&warden);
+    assert_eq!(why, "restarted", "{sentence}");
+    let restarted = format!("the engine of replica {home} restarted since the turn before: ");
+    assert!(sentence.starts_with(&restarted), "{sentence}");
 }

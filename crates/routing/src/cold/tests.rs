@@ -38,6 +38,9 @@ fn each_cause_is_named() {
             Prefix::OtherBilling,
             Cause::BillingBlock,
         ),
+        (1, Route::Sticky, false, Prefix::Unknown, Cause::Unknown),
+        (1, Route::Sticky, true, Prefix::Unknown, Cause::Restarted),
+        (2, Route::Spilled, false, Prefix::Unknown, Cause::Spilled),
         (1, Route::Sticky, true, Prefix::Same, Cause::Restarted),
         (2, Route::Spilled, false, Prefix::Same, Cause::Spilled),
         (2, Route::Spilled, false, changed, Cause::Spilled),
@@ -130,7 +133,7 @@ proptest! {
     fn what_was_read_again_is_no_more_than_either_prompt(
         before in any_turn(), now in any_turn(), restarted in any::<bool>(), kept in 0.0..1.0_f64
     ) {
-        for prefix in [Prefix::Same, Prefix::OtherBilling, Prefix::Changed { kept }] {
+        for prefix in [Prefix::Same, Prefix::OtherBilling, Prefix::Unknown, Prefix::Changed { kept }] {
             let Some(cold) = why_cold(&before, &now, restarted, prefix) else { continue };
             let least = before.prompt_tokens.min(now.prompt_tokens);
             prop_assert!((READ_AGAIN_TOKENS_MIN..=least).contains(&cold.tokens_read_again));
@@ -143,7 +146,7 @@ proptest! {
         before in any_turn(), now in any_turn(), kept in 0.0..1.0_f64
     ) {
         let now = ServedTurn { cached_tokens: Some(now.prompt_tokens), ..now };
-        for prefix in [Prefix::Same, Prefix::OtherBilling, Prefix::Changed { kept }] {
+        for prefix in [Prefix::Same, Prefix::OtherBilling, Prefix::Unknown, Prefix::Changed { kept }] {
             prop_assert_eq!(why_cold(&before, &now, true, prefix), None);
         }
     }

@@ -15,6 +15,7 @@ mod distribution;
 mod error;
 mod figures;
 mod health;
+mod last_turns;
 mod order;
 mod reader;
 mod request_row;
@@ -28,6 +29,7 @@ mod words;
 mod writer;
 
 use std::{
+    collections::HashMap,
     io,
     path::PathBuf,
     sync::{
@@ -39,6 +41,7 @@ use std::{
     time::Duration,
 };
 
+use routing::{ServedTurn, Time};
 use tokio::sync::oneshot;
 
 pub use self::{
@@ -207,6 +210,18 @@ impl History {
             })
             .await?;
         Ok(query.page(chosen, skip, found))
+    }
+
+    /// How each conversation, by model and shown id, was served last since then.
+    pub async fn last_turns(
+        &self,
+        since: Time,
+    ) -> Result<HashMap<(String, String), ServedTurn>, HistoryError> {
+        // The file may just be being opened.
+        self.flush().await;
+        self.readers
+            .ask(move |connection| last_turns::ask(connection, since))
+            .await
     }
 
     /// How the database answers [`Self::stats`], a line per step: for measurements of it.

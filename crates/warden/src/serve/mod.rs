@@ -2,6 +2,7 @@
 //! drain, flush what outlives the process, end the simulated engines, and stop or leave vLLM.
 
 mod notify;
+mod recall;
 mod signals;
 
 use std::{env, io, net::SocketAddr, path::Path, sync::Arc};
@@ -148,7 +149,10 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     .map_err(|cause| system("random numbers")(io::Error::other(cause)))?
     .guarded_by(Arc::clone(&access));
 
-    supervisor.settled().await;
+    tokio::join!(
+        supervisor.settled(),
+        recall::recall(&fleet, &history, &telemetry, now)
+    );
     let mut watchers = watch(&config, &fleet, &telemetry, &program).await;
     watchers.spawn(gpus.watch());
     watchers.spawn(Arc::clone(&marks).keep());

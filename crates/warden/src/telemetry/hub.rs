@@ -11,7 +11,7 @@ use routing::{ConversationKey, Time};
 use super::{
     RequestEvent, RequestId,
     changes::Changes,
-    cold::LastTurns,
+    cold::{LastTurns, RecalledTurn},
     counters::{RouteCounters, Totals},
     log,
     record::Record,
@@ -97,6 +97,11 @@ impl Telemetry {
     pub fn keeping(mut self, history: Arc<History>) -> Self {
         self.history = Some(history);
         self
+    }
+
+    /// Takes note of how an earlier process served conversations last, before the first request.
+    pub fn recall(&self, turns: impl IntoIterator<Item = (ConversationKey, RecalledTurn)>) {
+        self.lock().last_turns.recall(turns);
     }
 
     /// Notes what will explain a break in the figures; `None` as the model for the warden's own.

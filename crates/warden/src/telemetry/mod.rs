@@ -17,7 +17,7 @@ mod tests;
 pub(crate) mod words;
 
 pub use changes::{Changes, Watcher};
-pub use cold::PromptNote;
+pub use cold::{PromptNote, RecalledTurn};
 pub use counters::{Outcome, RouteCounters, Totals};
 pub use event::{End, RequestEvent, RequestId, RequestInfo};
 pub use hub::{Filter, Telemetry};

@@ -97,6 +97,32 @@ fn what_is_in_both_places_is_listed_once() {
 }
 
 #[test]
+fn the_last_turn_of_a_conversation_is_the_youngest_that_ended_well() {
+    let with = |number, change: fn(&mut api::Request)| {
+        let mut one = request(number, number * 1_000);
+        change(&mut one);
+        one
+    };
+    let file = File::with([
+        with(1, |_| ()),
+        with(2, |one| one.replica = Some(3)),
+        with(3, |one| one.side = true),
+        with(4, |one| one.end = Some(RequestEnd::ClientGone)),
+        with(5, |one| one.prompt_tokens = None),
+        with(6, |one| one.conversation = None),
+    ]);
+    let ask = |since_s| super::last_turns::ask(&file.reader(), Time(since_s * 1_000_000)).unwrap();
+    let turns = ask(START_S);
+    assert_eq!(turns.len(), 1);
+    let last = turns[&("demo".to_owned(), "abcd000000000000".to_owned())];
+    assert_eq!(last.replica.map(|replica| replica.0), Some(3));
+    let ms = |time: Time| time.0 / 1_000 - START_S * 1_000;
+    assert_eq!((ms(last.arrived), ms(last.ended)), (2_000, 2_100));
+    assert_eq!((last.prompt_tokens, last.cached_tokens), (100, Some(75)));
+    assert!(ask(START_S + 3).is_empty());
+}
+
+#[test]
 fn no_page_scans_the_table_and_none_sorts_what_an_index_orders() {
     let file = File::with([request(1, 0)]);
     let queries = [

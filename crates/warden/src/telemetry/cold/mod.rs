@@ -4,6 +4,9 @@
 //! A table of its own, bounded to the conversations that spoke last, each at most 2 KB. What makes a
 //! turn cold is `routing`'s to say, and where a prompt changed is `vllm`'s; here the two are brought
 //! together. Side requests are not noted: they neither are cold nor make the next turn so.
+//!
+//! The table ends with the process. What the history tells of the turns before it (where and when, not
+//! the prompt) is put in at the start, and serves each conversation's first turn here.
 
 mod words;
 
@@ -26,6 +29,15 @@ pub struct PromptNote {
     pub request: routing::Request,
     /// The prompt's parts.
     pub chain: Box<PromptChain>,
+}
+
+/// A conversation's last turn under an earlier process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RecalledTurn {
+    /// Its main lineage.
+    pub lineage: u64,
+    /// How it was served.
+    pub served: ServedTurn,
 }
 
 /// What a turn shows, held against the one before.
@@ -64,6 +76,8 @@ pub(super) struct LastTurns {
     /// Oldest use first.
     uses: BTreeMap<u64, ConversationKey>,
     next_use: u64,
+    /// What an earlier process served last, until the conversation speaks.
+    recalled: HashMap<ConversationKey, RecalledTurn>,
     /// Conversations with an alarm, by model.
     alarms: BTreeMap<Arc<str>, u32>,
 }
@@ -89,10 +103,38 @@ impl LastTurns {
         served: ServedTurn,
         cache_since: routing::Time,
     ) -> Option<Note> {
-        let key = prompt.request.identity?.conversation;
+        let request = prompt.request;
+        let key = request.identity?.conversation;
+        let note = self.note_prompt(model, key, prompt, (served, cache_since));
+        if note == Note::First
+            && let Some(recalled) = self.recalled.get(&key).copied()
+            && recalled.is_continued_by(&request)
+        {
+            self.recalled.remove(&key);
+            return Some(recalled.judge(served, cache_since));
+        }
+        Some(note)
+    }
+
+    /// Takes note of what an earlier process served last; at the start, so that no turn is older.
+    pub(super) fn recall(
+        &mut self,
+        turns: impl IntoIterator<Item = (ConversationKey, RecalledTurn)>,
+    ) {
+        let room = CONVERSATIONS_MAX.saturating_sub(self.recalled.len());
+        self.recalled.extend(turns.into_iter().take(room));
+    }
+
+    fn note_prompt(
+        &mut self,
+        model: &Arc<str>,
+        key: ConversationKey,
+        prompt: PromptNote,
+        (served, cache_since): (ServedTurn, routing::Time),
+    ) -> Note {
         let Some(mut entry) = self.entries.remove(&key) else {
             self.insert(key, Box::new(Entry::first(model, prompt, served)));
-            return Some(Note::First);
+            return Note::First;
         };
         self.uses.remove(&entry.used);
         let had_alarm = entry.billing_changes > 0;
@@ -101,7 +143,7 @@ impl LastTurns {
             *self.alarms.entry(Arc::clone(&entry.model)).or_default() += 1;
         }
         self.insert(key, entry);
-        Some(note)
+        note
     }
 
     /// The alarm of one conversation.
@@ -143,6 +185,33 @@ impl LastTurns {
             + self.uses.len() * size_of::<(u64, ConversationKey)>() * 2;
         let entry = |entry: &Entry| size_of::<Entry>() + entry.chain.memory_bytes();
         index + self.entries.values().map(|one| entry(one)).sum::<usize>()
+    }
+}
+
+impl RecalledTurn {
+    /// Whether a request is the conversation's next turn, as far as that can be told without the
+    /// prompt: by the client's word, or since tools and system are the same.
+    fn is_continued_by(&self, request: &routing::Request) -> bool {
+        match request.class {
+            routing::RequestClass::Turn => true,
+            routing::RequestClass::Side => false,
+            routing::RequestClass::Unknown => request.lineage == self.lineage,
+        }
+    }
+
+    fn judge(&self, now: ServedTurn, cache_since: routing::Time) -> Note {
+        let before = self.served;
+        let is_restarted = cache_since > before.ended;
+        let cold = why_cold(&before, &now, is_restarted, Prefix::Unknown);
+        Note::Turn(Finding {
+            gap: now.arrived.since(before.ended),
+            cold: cold.map(|cold| ColdTurn {
+                cold,
+                from: before.replica,
+                to: now.replica,
+                change: None,
+            }),
+        })
     }
 }
 

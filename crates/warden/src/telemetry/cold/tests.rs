@@ -190,6 +190,51 @@ fn a_changed_system_block_is_named_with_what_it_costs() {
 }
 
 #[test]
+fn what_an_earlier_process_served_is_the_turn_before_the_first() {
+    let served = ServedTurn {
+        replica: Some(ReplicaIndex(2)),
+        route: Route::Sticky,
+        arrived: Time(1),
+        ended: Time(30_000_000),
+        prompt_tokens: 50_000,
+        cached_tokens: Some(48_000),
+    };
+    let play = || {
+        let mut play = Play::new();
+        let lineage = note(1, RequestClass::Unknown, &MAIN).request.lineage;
+        let recalled = RecalledTurn { lineage, served };
+        play.turns.recall([(key(1), recalled)]);
+        play
+    };
+    assert_eq!(
+        sentence(play().turn(&MAIN, 3, 0)),
+        "back on replica 3; the turn before was on replica 2: 50,000 tokens read again"
+    );
+    assert_eq!(
+        sentence(play().turn(&MAIN, 2, 7_000)),
+        "lm-warden restarted since the turn before, 30 s earlier, and cannot compare the prompts: \
+         43,000 tokens read again"
+    );
+    // A title that comes first is neither the conversation's turn nor costs the next its reason.
+    let mut titled = play();
+    let title = Prompt {
+        system: "Write a title.",
+        tools: 0,
+        ..MAIN
+    };
+    assert_eq!(titled.turn(&title, 2, 0), Note::First);
+    assert!(matches!(titled.turn(&MAIN, 2, 0), Note::Turn(_)));
+    // Once it has spoken, its own last turn counts.
+    let mut warm = play();
+    assert!(is_warm(warm.turn(&MAIN, 2, 50_000)));
+    let next = Prompt {
+        messages: 3,
+        ..MAIN
+    };
+    assert!(is_warm(warm.turn(&next, 2, 49_000)));
+}
+
+#[test]
 fn another_replica_and_a_long_silence_are_told_in_words() {
     let mut play = Play::new();
     let grown = |messages| Prompt { messages, ..MAIN };
@@ -266,6 +311,10 @@ fn side_requests_are_neither_cold_nor_make_a_turn_cold() {
         Note::First,
         "the title's request turns out to have been a side request"
     );
+    // Longer than all that was said so far, twice in a row.
+    for _ in 0..2 {
+        assert_eq!(play.turn(&page, 3, 0), Note::Side);
+    }
     assert!(is_warm(play.turn(&grown(3), 0, 50_000)));
     for messages in [5, 7, 9] {
         assert_eq!(play.turn(&title, 0, 0), Note::Side);

@@ -40,6 +40,11 @@ impl ColdTurn {
                 "silent for {}, longer than its cache lasted",
                 span(self.cold.gap)
             ),
+            ColdCause::Unknown => format!(
+                "lm-warden restarted since the turn before, {} earlier, and cannot compare the \
+                 prompts",
+                span(self.cold.gap)
+            ),
         };
         let tokens = count(self.cold.tokens_read_again);
         let again = if self.cold.is_measured {
@@ -100,6 +105,7 @@ fn why(cause: ColdCause) -> api::ColdCause {
         ColdCause::PrefixChanged => api::ColdCause::PrefixChanged,
         ColdCause::BillingBlock => api::ColdCause::BillingBlock,
         ColdCause::Silence => api::ColdCause::Silence,
+        ColdCause::Unknown => api::ColdCause::Unknown,
     }
 }
 
