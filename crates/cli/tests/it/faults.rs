@@ -83,6 +83,48 @@ fn a_full_disk_stops_nothing_and_is_told() {
     assert_eq!(warden.terminate().code(), Some(0));
 }
 
+/// A file system that fills up under the running warden, and has room again later.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_file_system_costs_no_request_and_no_row() {
+    let directory = tempfile::tempdir().unwrap();
+    let data_dir = directory.path().join("lm-warden");
+    std::fs::create_dir(&data_dir).unwrap();
+    let words = format!("mount -t tmpfs -o size=4m none {}", data_dir.display());
+    let Some(warden) = Warden::secluded(directory.path(), &words) else {
+        return;
+    };
+    let mut warden = warden.ready();
+    let before = homes(&warden);
+    let mut sent = SESSIONS;
+    let filler = warden.inside(&data_dir.join("filler"));
+    let full = std::fs::write(&filler, vec![1; 8 << 20]).unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    let writable = || warden.counted("lm_warden_history_writable");
+    // What is left of the last pages takes a few.
+    until("the full disk to be told", || {
+        for (session, home) in (0..).zip(&before) {
+            assert_eq!(went(&warden, session), ("sticky".to_owned(), home.clone()));
+        }
+        sent += SESSIONS;
+        (writable() == 0).then_some(())
+    });
+    let history = warden.url.get("/api/v1/history");
+    assert!(history["failure"].is_string(), "{history}");
+    for session in 0..SESSIONS {
+        went(&warden, session);
+    }
+    sent += SESSIONS;
+
+    std::fs::remove_file(filler).unwrap();
+    until("every row to be written", || {
+        let written = warden.counted("lm_warden_history_written_total");
+        (writable() == 1 && written == sent).then_some(())
+    });
+    assert_eq!(warden.counted("lm_warden_history_dropped_total"), 0);
+    assert_eq!(warden.terminate().code(), Some(0));
+}
+
 #[test]
 fn a_flood_past_the_open_files_leaves_replicas_in_and_is_answered_afterwards() {
     let directory = tempfile::tempdir().unwrap();

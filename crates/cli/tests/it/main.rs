@@ -17,5 +17,7 @@ mod salt;
 mod serve;
 mod service;
 #[cfg(target_os = "linux")]
+mod strangers;
+#[cfg(target_os = "linux")]
 mod supervision;
 mod support;

@@ -6,5 +6,6 @@ mod agent;
 pub(crate) mod failures;
 mod fleet;
 mod metrics;
+mod samples;
 pub(crate) mod soak;
 mod verdict;

@@ -22,6 +22,7 @@ use super::{
     agent::{Outcome, Pace, turn},
     fleet::{Fleet, REPLICAS},
     metrics::Metrics,
+    samples::Samples,
     verdict::{Verdict, tell},
 };
 use crate::{
@@ -30,10 +31,6 @@ use crate::{
     measure::{closed_loop, percentile},
 };
 
-/// What memory may grow by between the two halves of the time at full load: buffers of connections
-/// come and go, and the allocator keeps some of their pages.
-const GROWTH_RATIO_MAX: f64 = 1.10;
-const GROWTH_MIB_MAX: f64 = 8.0;
 /// The client's, the engine's, and one of either that is being closed: a busy machine is slow to tell
 /// the warden that a client has left. One kept per request would be ten times as many in a minute.
 const DESCRIPTORS_PER_STREAM_MAX: usize = 3;
@@ -59,6 +56,9 @@ pub(crate) struct Args {
     /// Conversations, each of which speaks at least once.
     #[arg(long, default_value_t = 100_000)]
     conversations: usize,
+    /// Writes each sample of memory and descriptors here as it is taken, as CSV.
+    #[arg(long, value_name = "FILE")]
+    samples: Option<PathBuf>,
     /// What leaves and dies when is drawn from this.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -107,7 +107,8 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .spawn(async move { client(warden, body, dice, conversations, deadline, &seen).await });
     }
     let probes = tokio::spawn(probe(warden, fleet.addresses[0], deadline));
-    let (rss_mib, descriptors_max) = misfortune(&mut fleet, args.seed, deadline).await?;
+    let mut samples = Samples::into(args.samples.as_deref())?;
+    misfortune(&mut fleet, args.seed, deadline, &mut samples).await?;
     while let Some(client) = clients.join_next().await {
         client?;
     }
@@ -116,9 +117,10 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     let mut verdict = Verdict::default();
     let process = fleet.warden.process.as_ref().context("a process")?;
-    memory(&mut verdict, &rss_mib);
+    samples.judge(&mut verdict);
     let most = descriptors_before + DESCRIPTORS_PER_STREAM_MAX * args.streams + 256;
-    verdict.at_most("descriptors at most", descriptors_max as f64, most as f64);
+    let descriptors_max = samples.descriptors_max();
+    verdict.at_most("descriptors at most", descriptors_max, most as f64);
     let left = process.open_files()?.saturating_sub(descriptors_before);
     verdict.at_most("descriptors left over", left as f64, DESCRIPTORS_LEFT_MAX);
     counters(&mut verdict, warden, &seen, (counted_before, probes.sent)).await?;
@@ -168,21 +170,20 @@ async fn client(
 }
 
 /// Kills engines and starts them again until the deadline, the first one excepted (it is probed
-/// directly); gives back samples of resident memory and the most descriptors seen.
+/// directly), and samples the warden meanwhile.
 async fn misfortune(
     fleet: &mut Fleet,
     seed: u64,
     deadline: Instant,
-) -> anyhow::Result<(Vec<f64>, usize)> {
+    samples: &mut Samples,
+) -> anyhow::Result<()> {
     let mut dice = Dice(seed ^ 0xdead);
-    let (mut rss_mib, mut descriptors_max) = (Vec::new(), 0);
     let mut dead: Option<usize> = None;
     while Instant::now() < deadline {
         for _ in 0..2 + dice.below(6) {
             tokio::time::sleep(SAMPLE).await;
             let process = fleet.warden.process.as_ref().context("a process")?;
-            rss_mib.push(process.rss_bytes()? as f64 / 1_048_576.0);
-            descriptors_max = descriptors_max.max(process.open_files()?);
+            samples.take(process)?;
         }
         if let Some(replica) = dead.take() {
             fleet.restart(replica).await?;
@@ -195,7 +196,7 @@ async fn misfortune(
     if let Some(replica) = dead {
         fleet.restart(replica).await?;
     }
-    Ok((rss_mib, descriptors_max))
+    Ok(())
 }
 
 /// Times to first byte through the warden and at an engine itself, in turn, ten a second each.
@@ -221,30 +222,6 @@ async fn probe(warden: SocketAddr, engine: SocketAddr, deadline: Instant) -> Pro
         }
     }
     probes
-}
-
-fn memory(verdict: &mut Verdict, rss_mib: &[f64]) {
-    // The first quarter fills buffers and pools.
-    let steady = &rss_mib[rss_mib.len() / 4..];
-    let (early, late) = steady.split_at(steady.len() / 2);
-    // Peaks are bursts, which a busy machine makes as high as it is late. What leaks is never given
-    // back, and raises the least that is held.
-    let least = |samples: &[f64]| samples.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = |samples: &[f64]| samples.iter().copied().fold(0.0, f64::max);
-    for (half, samples) in [("earlier", early), ("later", late)] {
-        let what = format!("resident memory in the {half} half at most, MiB");
-        tell(&what, &format!("{:.1}", most(samples)));
-    }
-    tell(
-        "resident memory in the earlier half at least, MiB",
-        &format!("{:.1}", least(early)),
-    );
-    let max = least(early) * GROWTH_RATIO_MAX + GROWTH_MIB_MAX;
-    verdict.at_most(
-        "resident memory in the later half at least, MiB",
-        least(late),
-        max,
-    );
 }
 
 async fn counters(

@@ -67,10 +67,27 @@ impl Warden {
 
     /// Starts it with four fast replicas behind a shell's words, e.g. `ulimit -n 64`.
     pub(crate) fn limited(directory: &Path, words: &str) -> Self {
+        Self::behind(directory, Command::new("sh"), words)
+    }
+
+    /// The same with file systems of its own to mount, where this machine allows that.
+    pub(crate) fn secluded(directory: &Path, words: &str) -> Option<Self> {
+        let mut shell = Command::new("unshare");
+        shell.arg("-rm");
+        let allowed = shell.arg("true").stderr(Stdio::null()).status();
+        if !allowed.is_ok_and(|status| status.success()) {
+            eprintln!("SKIPPED: this machine allows no namespace (unshare -rm)");
+            return None;
+        }
+        let mut shell = Command::new("unshare");
+        shell.args(["-rm", "sh"]);
+        Some(Self::behind(directory, shell, words))
+    }
+
+    fn behind(directory: &Path, mut command: Command, words: &str) -> Self {
         let file = directory.join("warden.toml");
         fs::write(&file, CONFIG).unwrap();
         let program = binary();
-        let mut command = Command::new("sh");
         command
             .args(["-c", &format!("{words}; exec \"$0\" \"$@\"")])
             .arg(program.get_program())
@@ -178,6 +195,20 @@ impl Warden {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             }
         }
+    }
+
+    /// A path as the warden sees it.
+    pub(crate) fn inside(&self, path: &Path) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.child.id()));
+        root.join(path.strip_prefix("/").unwrap())
+    }
+
+    /// Its resident memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let kib = line.unwrap().split_whitespace().nth(1).unwrap();
+        kib.parse::<u64>().unwrap() << 10
     }
 
     /// Its descriptors.
