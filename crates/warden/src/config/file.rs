@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Configuration of lm-warden.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -164,7 +164,7 @@ pub(super) struct Engine {
 }
 
 /// How replicas are spread over vLLM servers.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Layout {
     /// One server; the replicas are its data-parallel ranks.
@@ -174,7 +174,7 @@ pub(super) enum Layout {
 }
 
 /// When an engine is started.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Start {
     /// With the warden.

@@ -101,7 +101,7 @@ fn replica_urls(key: &str, urls: &[String]) -> Result<Vec<String>> {
     if !REPLICAS.contains(&count) {
         return Err(ConfigError::value(
             key,
-            format!("{count} URLs"),
+            urls.to_vec(),
             format!(
                 "must name {} to {} replicas",
                 REPLICAS.start(),

@@ -138,30 +138,32 @@ impl Sizes {
 
 /// Refuses the keys that only a vLLM started here has.
 pub(super) fn not_vllm(path: &str, kind: &str, file: &file::Engine) -> Result<()> {
-    let present: [(&str, bool); 15] = [
-        ("model", file.model.is_some()),
-        ("executable", file.executable.is_some()),
-        ("dtype", file.dtype.is_some()),
-        ("tensor_parallel_size", file.tensor_parallel_size.is_some()),
-        ("gpus", file.gpus.is_some()),
-        ("layout", file.layout.is_some()),
-        ("kv_offload_gib", file.kv_offload_gib.is_some()),
-        ("tool_call_parser", file.tool_call_parser.is_some()),
-        ("args", file.args.is_some()),
-        ("env", file.env.is_some()),
-        ("port", file.port.is_some()),
-        ("start", file.start.is_some()),
-        ("idle_stop_s", file.idle_stop_s.is_some()),
-        ("start_s_max", file.start_s_max.is_some()),
-        (
-            "api_key_env",
-            kind == "simulated" && file.api_key_env.is_some(),
-        ),
+    let present = [
+        ("model", toml(file.model.as_ref())),
+        ("executable", toml(file.executable.as_ref())),
+        ("dtype", toml(file.dtype.as_ref())),
+        ("tensor_parallel_size", toml(file.tensor_parallel_size)),
+        ("gpus", toml(file.gpus.as_ref())),
+        ("layout", toml(file.layout)),
+        ("kv_offload_gib", toml(file.kv_offload_gib)),
+        ("tool_call_parser", toml(file.tool_call_parser.as_ref())),
+        ("args", toml(file.args.as_ref())),
+        // Values of environment variables may be secrets, and errors end in logs.
+        ("env", toml(file.env.as_ref().map(|_| "…"))),
+        ("port", toml(file.port)),
+        ("start", toml(file.start)),
+        ("idle_stop_s", toml(file.idle_stop_s)),
+        ("start_s_max", toml(file.start_s_max)),
     ];
-    match present.iter().find(|(_, is_present)| *is_present) {
-        None => Ok(()),
-        Some((name, _)) => unused(path, kind, name, Some("…")),
+    for (name, value) in present {
+        unused(path, kind, name, value)?;
     }
+    Ok(())
+}
+
+/// A value as the file says it.
+fn toml(value: Option<impl serde::Serialize>) -> Option<toml::Value> {
+    value.and_then(|value| toml::Value::try_from(value).ok())
 }
 
 /// Cards and ports of models that run at the same time must not overlap; models on demand take
