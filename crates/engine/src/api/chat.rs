@@ -35,6 +35,7 @@ pub(crate) async fn create(State(core): Shared, request: HttpRequest) -> Respons
 fn read(call: &Call) -> Result<Request, ApiError> {
     let messages = call.array("messages")?;
     call.check_model()?;
+    call.check_temperature()?;
     let conversation = openai::conversation(messages, &call.body["tools"]);
     let max_tokens = match call.max_tokens("max_completion_tokens")? {
         None => call.max_tokens("max_tokens")?,

@@ -51,6 +51,7 @@ pub(crate) async fn create(State(core): Shared, request: HttpRequest) -> Respons
 
 fn read(call: &Call) -> Result<Request, ApiError> {
     call.check_model()?;
+    call.check_temperature()?;
     let prompt = read_prompt(&call.body)?;
     // The prompt's text can hold a script as a user's message can.
     let text = tokens::text_of(&prompt);

@@ -103,6 +103,20 @@ impl Call {
         }
     }
 
+    /// Refuses a temperature below zero, as vLLM's sampling parameters do.
+    pub(crate) fn check_temperature(&self) -> Result<(), ApiError> {
+        match self.body["temperature"].as_f64() {
+            Some(temperature) if temperature < 0.0 => {
+                let message = format!(
+                    "temperature must be non-negative, got {temperature:?}. \
+                     (parameter=temperature, value={temperature:?})"
+                );
+                Err(ApiError::client(message, Some("temperature")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What keeps its cached blocks apart from others', where the body and the version have it.
     pub(crate) fn salt(&self) -> u64 {
         let salt = self.body["cache_salt"]

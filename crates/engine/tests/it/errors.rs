@@ -126,6 +126,10 @@ async fn other_mistakes_in_messages_are_500_before_0_32() {
             assert_eq!(reply.status, status);
             assert_eq!(reply.json()["type"], "error");
         }
+        let reply = client.post("/v1/chat/completions", &cold).await;
+        assert_eq!(reply.status, 400);
+        let error = &reply.json()["error"];
+        assert_eq!(error["param"], "temperature", "{error}");
     }
 }
 

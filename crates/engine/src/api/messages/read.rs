@@ -19,15 +19,7 @@ pub(super) fn request(call: &Call) -> Result<Request, ApiError> {
     if max_tokens.is_none() {
         return Err(ApiError::missing("max_tokens", &call.body));
     }
-    if let Some(temperature) = call.body["temperature"].as_f64()
-        && temperature < 0.0
-    {
-        let message = format!(
-            "temperature must be non-negative, got {temperature:?}. (parameter=temperature, \
-             value={temperature:?})"
-        );
-        return Err(ApiError::client(message, Some("temperature")));
-    }
+    call.check_temperature()?;
     Ok(Request {
         shape: Shape::Anthropic,
         steered: true,

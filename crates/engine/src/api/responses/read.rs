@@ -17,6 +17,7 @@ pub(super) fn request(call: &Call) -> Result<Request, ApiError> {
         return Err(ApiError::missing("input", &call.body));
     }
     call.check_model()?;
+    call.check_temperature()?;
     let conversation = conversation(&call.body);
     Ok(Request {
         shape: Shape::OpenAi,
