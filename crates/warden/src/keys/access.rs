@@ -269,7 +269,8 @@ pub(crate) fn host<'a>(headers: &'a HeaderMap, uri: &'a http::Uri) -> Option<&'a
     Some(of_line)
 }
 
-/// Whether a `Host` names a loopback address.
+/// Whether a `Host` names a loopback address, or has no dot: programs write any word there, and no
+/// stranger has a domain without a dot, so no page of theirs is reached under one.
 fn is_this_machine(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;
@@ -278,11 +279,10 @@ fn is_this_machine(host: &str) -> bool {
     let address = name
         .strip_prefix('[')
         .and_then(|name| name.strip_suffix(']'));
-    name.eq_ignore_ascii_case("localhost")
-        || address
-            .unwrap_or(name)
-            .parse::<IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
+    match address.unwrap_or(name).parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => !name.is_empty() && !name.contains(['.', '[']),
+    }
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_loopback_names_are_this_machine() {
+    fn loopback_and_names_that_no_stranger_has_are_this_machine() {
         for host in [
             "localhost",
             "LOCALHOST:8484",
@@ -334,12 +334,16 @@ mod tests {
             "127.8.9.1",
             "[::1]:8484",
             "[::1]",
+            "gpu-box:8484",
         ] {
             assert!(is_this_machine(host), "{host}");
         }
         for host in [
             "",
             "evil.example",
+            "evil.",
+            "[::2]",
+            "2130706433.example",
             "localhost.evil.example:8484",
             "127.0.0.1.evil.example",
             "192.168.0.1",
