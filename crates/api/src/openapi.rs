@@ -219,7 +219,7 @@ fn get_history() {}
         ("before" = Option<String>, Query, description = "the `next` of the page before"),
         ("offset" = Option<u64>, Query, description = "so many are left out first, up to 50000"),
         ("sort" = Option<String>, Query, description = "-t (default), t, ttfb_ms, total_ms, queue_ms, prompt_tokens, cached_tokens, completion_tokens, turn, route, replica, conversation or end; - for the largest first"),
-        ("session" = Option<String>, Query, description = "a session's or a conversation's id, as shown, or its beginning"),
+        ("session" = Option<String>, Query, description = "a session's or a conversation's id, as shown, or its beginning; or the id that the client sent"),
         ("model" = Option<String>, Query),
         ("route" = Option<Route>, Query),
         ("end" = Option<RequestEnd>, Query),

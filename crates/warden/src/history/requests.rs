@@ -24,6 +24,8 @@ pub struct RequestsQuery {
     pub model: Option<String>,
     /// Whose session's or conversation's shown id begins so (lower-case hex).
     pub session: Option<String>,
+    /// Of one of these sessions (shown ids, whole).
+    pub sessions: Option<Vec<String>>,
     /// Routed by this rule.
     pub route: Option<api::Route>,
     /// Ended so.
@@ -87,6 +89,12 @@ impl RequestsQuery {
                 .session
                 .as_ref()
                 .is_none_or(|id| begins(&request.session, id) || begins(&request.conversation, id))
+            && self.sessions.as_ref().is_none_or(|sessions| {
+                request
+                    .session
+                    .as_ref()
+                    .is_some_and(|id| sessions.contains(id))
+            })
             && self.route.is_none_or(|route| request.route == Some(route))
             && self.end.is_none_or(|end| request.end == Some(end))
             && self
@@ -123,6 +131,12 @@ impl RequestsQuery {
             first.values.push(Box::new(past.clone()));
             first.values.push(Box::new(id.clone()));
             first.values.push(Box::new(past));
+        }
+        if let Some(sessions) = &self.sessions {
+            first.add(
+                "session IN (SELECT value FROM json_each(?))",
+                serde_json::json!(sessions).to_string(),
+            );
         }
         if let Some(from) = self.ended_from {
             first.add("ended_us >= ?", int(from.0));

@@ -37,6 +37,7 @@ use crate::{
     fleet::Fleet, gpus::Gpus, history::History, keys::Access, reload::Reloader,
     supervisor::Supervisor, telemetry::Telemetry,
 };
+use ::routing::Seed;
 
 /// Largest body of an operator's request.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -60,6 +61,8 @@ pub struct Operators {
     pub access: Arc<Access>,
     /// The machine's cards.
     pub gpus: Arc<Gpus>,
+    /// What clients' ids are hashed with.
+    pub seed: Seed,
 }
 
 /// The service that answers operators.

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use routing::Time;
+use routing::{Candidates, Identity, OwnerId, Time};
 use serde::Deserialize;
 
 use super::{Operators, error::ApiError, extract::InQuery};
-use crate::history::{Cursor, RequestsQuery, Sort, WINDOW};
+use crate::{
+    history::{Cursor, RequestsQuery, Sort, WINDOW},
+    telemetry,
+};
 
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
@@ -36,7 +39,7 @@ pub(super) async fn list(
     if let Some(model) = &parameters.model {
         operators.model(model)?;
     }
-    let query = query(parameters)?;
+    let query = query(&operators, parameters)?;
     let committed = || {
         let committed = operators.history.committed_up_to();
         operators.telemetry.unwritten(committed)
@@ -45,7 +48,7 @@ pub(super) async fn list(
     Ok(Json(page))
 }
 
-fn query(parameters: Parameters) -> Result<RequestsQuery, ApiError> {
+fn query(operators: &Operators, parameters: Parameters) -> Result<RequestsQuery, ApiError> {
     let limit = limit(parameters.limit)?;
     let offset = offset(parameters.offset)?;
     let before = |text: String| {
@@ -63,9 +66,16 @@ fn query(parameters: Parameters) -> Result<RequestsQuery, ApiError> {
             ))
         })
     };
+    let (mut session, mut sessions) = (None, None);
+    match parameters.session {
+        Some(id) if is_shown_id(&id) => session = Some(id),
+        Some(id) => sessions = Some(of_client(operators, parameters.model.as_deref(), &id)),
+        None => {}
+    }
     Ok(RequestsQuery {
         model: parameters.model,
-        session: parameters.session.map(id_part).transpose()?,
+        session,
+        sessions,
         route: parameters.route,
         end: parameters.end,
         replica: parameters.replica,
@@ -79,14 +89,36 @@ fn query(parameters: Parameters) -> Result<RequestsQuery, ApiError> {
     })
 }
 
-fn id_part(id: String) -> Result<String, ApiError> {
+/// An id as it is shown, or its beginning.
+fn is_shown_id(id: &str) -> bool {
     let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    if (1..=16).contains(&id.len()) && id.bytes().all(hex) {
-        return Ok(id);
-    }
-    Err(ApiError::Invalid(format!(
-        "session = \"{id}\": must be an id as it is shown (16 of 0-9 and a-f), or its beginning"
-    )))
+    (1..=16).contains(&id.len()) && id.bytes().all(hex)
+}
+
+/// The shown ids of the sessions that a client calls so: the id is kept hashed, with its owner's and
+/// the model's name, so it is hashed for each that there is.
+fn of_client(operators: &Operators, model: Option<&str>, id: &str) -> Vec<String> {
+    let mut owners = vec![OwnerId::default()];
+    let holders = operators.access.ring().holders();
+    owners.extend(holders.iter().map(|holder| holder.key.id.owner()));
+    let candidates = Candidates {
+        x_session_id: Some(id.as_bytes()),
+        ..Candidates::default()
+    };
+    let names = operators
+        .fleet
+        .models
+        .iter()
+        .map(|model| model.name.as_str());
+    names
+        .filter(|name| model.is_none_or(|model| model == *name))
+        .flat_map(|name| {
+            owners
+                .iter()
+                .filter_map(move |owner| Identity::of(&operators.seed, *owner, name, &candidates))
+        })
+        .map(|identity| telemetry::words::hash(identity.session))
+        .collect()
 }
 
 pub(super) fn words(text: &str) -> Result<String, ApiError> {

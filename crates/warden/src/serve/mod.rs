@@ -138,6 +138,7 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
         reloader: Arc::clone(&reloader),
         gpus: Arc::clone(&gpus),
         access: Arc::clone(&access),
+        seed: data_dir.seed(),
     });
     let gateway = Gateway::new(
         Arc::clone(&fleet),

@@ -205,6 +205,7 @@ fn any_query() -> impl Strategy<Value = RequestsQuery> {
                 ended_from: e.then_some(ended(1)),
                 ended_to: e.then_some(ended(ms)),
                 session: (a && b).then(|| "0".to_owned()),
+                sessions: (a && !b).then(|| vec!["0123456789abcdef".to_owned()]),
                 words: words.map(|words| words.to_lowercase()),
                 before: None,
                 sort: Sort::parse(&format!("{sign}{}", Sort::names()[by])).unwrap(),

@@ -49,6 +49,8 @@ data_parallel_size = 3
 max_num_seqs = 2
 "#;
 
+const SEED: Seed = Seed([7; 16]);
+
 /// The service over two models whose engines are never asked.
 struct Fixture {
     fleet: Arc<Fleet>,
@@ -137,6 +139,7 @@ impl Fixture {
             reloader,
             gpus: Arc::default(),
             access,
+            seed: SEED,
         });
         Self {
             fleet,
@@ -194,7 +197,7 @@ impl Fixture {
             claude_code_session_id: Some(session.as_bytes()),
             ..Candidates::default()
         };
-        let identity = Identity::of(&Seed([7; 16]), OwnerId(0), &model.name, &candidates);
+        let identity = Identity::of(&SEED, OwnerId(0), &model.name, &candidates);
         self.telemetry.record(RequestEvent::Arrived(RequestInfo {
             id,
             arrived: now,
