@@ -79,7 +79,10 @@ pub struct LeaseTurns {
 
 /// Turns to set: a number, at least 1, or `"auto"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "lease_turns must be \"auto\" or a whole number of turns, at least 1"
+)]
 pub enum SetTurns {
     /// So many turns.
     Turns(u32),

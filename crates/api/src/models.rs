@@ -256,7 +256,10 @@ pub struct PatchRouting {
 
 /// A threshold to set: a number of requests, at least 1, or `"auto"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "spill_threshold must be \"auto\" or a whole number of requests, at least 1"
+)]
 pub enum SetThreshold {
     /// So many requests in flight.
     Requests(u32),

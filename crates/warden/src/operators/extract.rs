@@ -1,14 +1,14 @@
 //! Parameters of requests, with this API's errors where they do not fit.
 
 use axum::extract::{
-    FromRequest, FromRequestParts, Path, Query, Request,
+    FromRequest, FromRequestParts, OriginalUri, Path, Query, Request,
     rejection::{PathRejection, QueryRejection},
 };
 use bytes::Bytes;
 use http::{StatusCode, request::Parts};
 use serde::de::DeserializeOwned;
 
-use super::error::ApiError;
+use super::{error::ApiError, pages::ASKED_CHARS_MAX};
 
 /// Parts of the path.
 #[derive(Debug)]
@@ -19,8 +19,17 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for InPath<
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let path = Path::from_request_parts(parts, state).await;
-        let invalid = |error: PathRejection| ApiError::Invalid(error.body_text());
-        path.map(|Path(value)| Self(value)).map_err(invalid)
+        // Names are any text, and numbers name replicas: what does not fit is none of them.
+        let none = |_: PathRejection| {
+            // Not the one of the request's parts, which lacks what the router took off.
+            let uri = parts.extensions.get::<OriginalUri>();
+            let path = uri.map_or(parts.uri.path(), |OriginalUri(uri)| uri.path());
+            let path: String = path.chars().take(ASKED_CHARS_MAX).collect();
+            ApiError::NotFound(format!(
+                "there is nothing at {path}: replicas are numbers from 0"
+            ))
+        };
+        path.map(|Path(value)| Self(value)).map_err(none)
     }
 }
 

@@ -5,7 +5,8 @@ use axum::{
     extract::Request,
     response::{IntoResponse as _, Response},
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use vllm::{Dialect, ErrorKind};
 
 use super::error::{self, ApiError};
 
@@ -15,7 +16,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
     frame-ancestors 'none'";
 
 /// Most that an error repeats of a path.
-const ASKED_CHARS_MAX: usize = 128;
+pub(super) const ASKED_CHARS_MAX: usize = 128;
 
 pub(super) async fn openapi() -> Response {
     let json = HeaderValue::from_static("application/json");
@@ -28,7 +29,11 @@ pub(super) async fn get(request: Request) -> Response {
         let asked: String = path.chars().take(ASKED_CHARS_MAX).collect();
         let message =
             format!("there is nothing at {asked}; the pages begin at /, the API at /api/v1/models");
-        return ApiError::NotFound(message).into_response();
+        return if path.starts_with("/api/") {
+            ApiError::NotFound(message).into_response()
+        } else {
+            nothing(&message)
+        };
     };
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return error::method_not_allowed().await;
@@ -55,6 +60,23 @@ pub(super) async fn get(request: Request) -> Response {
     put(header::CONTENT_SECURITY_POLICY, POLICY);
     put(header::REFERRER_POLICY, "no-referrer");
     response
+}
+
+/// Neither a page nor this API's: perhaps a client that has its base URL wrong, so in the shape that
+/// most of them read.
+fn nothing(message: &str) -> Response {
+    let body = vllm::error_body(Dialect::Other, ErrorKind::NotFound, message, None, "");
+    let json = HeaderValue::from_static("application/json");
+    let retry = (
+        HeaderName::from_static("x-should-retry"),
+        HeaderValue::from_static("false"),
+    );
+    (
+        StatusCode::NOT_FOUND,
+        [(header::CONTENT_TYPE, json), retry],
+        body,
+    )
+        .into_response()
 }
 
 /// Whether a list header holds the item, whatever its weight.

@@ -72,3 +72,23 @@ async fn pages_are_compressed_where_that_is_taken() {
     assert!(plain.headers.get("content-encoding").is_none());
     assert_eq!(plain.headers["vary"], "accept-encoding");
 }
+
+#[tokio::test]
+async fn what_is_no_page_is_told_in_the_shape_that_clients_read() {
+    let fixture = Fixture::new();
+    let nowhere = get(&fixture, "/chat/completions", &[]).await;
+    let error = &nowhere.json()["error"];
+    assert_eq!(nowhere.status.as_u16(), 404);
+    assert_eq!(nowhere.headers["x-should-retry"], "false");
+    assert_eq!(error["type"], "invalid_request_error", "{error}");
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("/chat/completions"),
+        "{error}"
+    );
+    assert_eq!(error.as_object().unwrap().len(), 4, "{error}");
+    let unknown = get(&fixture, "/api/v1/nothing", &[]).await;
+    unknown.error(404, "not_found");
+}
