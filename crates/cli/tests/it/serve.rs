@@ -112,6 +112,43 @@ fn an_engine_that_died_is_started_again_and_conversations_stay() {
 }
 
 #[test]
+fn a_simulated_engine_is_stopped_started_and_restarted_by_an_operator() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut warden = Warden::start(directory.path());
+    let home = warden.url.turn("demo", "s", "hello").went().1;
+    let first = warden.engine();
+    let tell = |what: &str| {
+        let reply = warden
+            .url
+            .ask(&format!("POST /api/v1/models/demo/{what}"), "", "");
+        assert_eq!(reply.status, 200, "{what}: {}", reply.body);
+    };
+    tell("stop");
+    warden.await_state("stopped");
+    assert!(!first.is_open());
+    assert_eq!(warden.url.ask("GET /ready", "", "").status, 503);
+    let refused = warden.url.turn("demo", "s", "hello");
+    assert_eq!(refused.status, 503);
+    assert!(refused.body.contains("stopped"), "{}", refused.body);
+    tell("start");
+    warden.await_state("ready");
+    assert_eq!(
+        warden.url.turn("demo", "s", "hello").went(),
+        ("sticky".to_owned(), home)
+    );
+    let second = warden.engine();
+    tell("restart");
+    until("another engine", || {
+        let is_other = warden.last_logged("the simulated engine serves").is_some()
+            && warden.engine() != second;
+        is_other.then_some(())
+    });
+    warden.await_state("ready");
+    assert_eq!(warden.url.turn("demo", "t", "hello").status, 200);
+    assert_eq!(warden.terminate().code(), Some(0));
+}
+
+#[test]
 fn an_engine_that_refuses_its_settings_is_not_tried_again() {
     let directory = tempfile::tempdir().unwrap();
     let warden = Warden::limited(directory.path(), REFUSED_BY_THE_ENGINE);

@@ -67,7 +67,7 @@ impl Model {
     }
 
     /// The prober's word on one replica.
-    pub(crate) fn answered(&self, replica: usize, answer: Result<(), &str>) {
+    pub fn answered(&self, replica: usize, answer: Result<(), &str>) {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(trouble) = health.troubles.get_mut(replica) {
             *trouble = answer.err().map(str::to_owned);
@@ -82,11 +82,12 @@ impl Model {
     }
 
     /// Puts the state together from what was last seen; true where it changed.
-    pub(super) fn refresh_state(&self, now: Time) -> bool {
+    pub(crate) fn refresh_state(&self, now: Time) -> bool {
         let snapshot = self.router.lock().snapshot(now);
         let up: Vec<bool> = snapshot.replicas.iter().map(|replica| replica.up).collect();
         let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = state(&health, &up);
+        let draining = snapshot.replicas.iter().all(|replica| replica.draining);
+        let new = state(&health, &up, draining);
         drop(health);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if *state == new {
@@ -100,7 +101,7 @@ impl Model {
     }
 }
 
-fn state(health: &Health, up: &[bool]) -> ModelState {
+fn state(health: &Health, up: &[bool], draining: bool) -> ModelState {
     let all = |is: fn(&Process) -> bool| health.processes.iter().all(is);
     if all(|process| *process == Process::Stopped) {
         return ModelState::Stopped;
@@ -118,7 +119,11 @@ fn state(health: &Health, up: &[bool]) -> ModelState {
     };
     let out: Vec<usize> = (0..up.len()).filter(|replica| !serves(*replica)).collect();
     let Some(first) = out.first() else {
-        return ModelState::Ready;
+        return if draining {
+            ModelState::Drained
+        } else {
+            ModelState::Ready
+        };
     };
     let why = why_out(health, *first);
     if out.len() == up.len() {
@@ -150,6 +155,7 @@ fn words(state: &ModelState) -> String {
     match state {
         ModelState::Ready => "ready".to_owned(),
         ModelState::Loading(what) => format!("loading ({what})"),
+        ModelState::Drained => "drained".to_owned(),
         ModelState::Degraded(what) => format!("degraded ({what})"),
         ModelState::Failed(why) => format!("failed ({why})"),
         ModelState::Stopped => "stopped".to_owned(),

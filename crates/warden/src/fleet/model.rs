@@ -17,6 +17,7 @@ use super::{
     health::{Health, Process},
     logs::Logs,
     router_cell::RouterCell,
+    switch::Switch,
 };
 use crate::config;
 
@@ -39,6 +40,8 @@ pub enum ModelState {
     Ready,
     /// None serves yet (or again); the text says what it is doing.
     Loading(String),
+    /// All serve what they have, and take nothing new: an operator drained them.
+    Drained,
     /// Some replicas are out.
     Degraded(String),
     /// It will not come back by itself.
@@ -88,6 +91,8 @@ pub struct Model {
     /// When it was last asked for, for engines on demand.
     pub demand: Demand,
     pub(super) state_changed: Notify,
+    /// Whether a simulated engine is to run.
+    pub(crate) switch: Switch,
 }
 
 /// All models.
@@ -169,6 +174,7 @@ impl Model {
             logs: Logs::default(),
             demand: Demand::new(is_on_demand(&config.engine)),
             state_changed: Notify::new(),
+            switch: Switch::new(),
         }
     }
 

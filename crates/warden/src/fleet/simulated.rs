@@ -2,7 +2,8 @@
 //! die. The warden knows them only over HTTP, as it knows vLLM.
 //!
 //! A child ends when its standard input closes, so it ends with the warden however that ends. Its
-//! cache dies with it, so each new process is told to the router as a restarted engine.
+//! cache dies with it, so each new process is told to the router as a restarted engine. An operator
+//! may stop and start it.
 
 use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
@@ -14,7 +15,12 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Model, health::Process, model::rank_targets};
+use super::{
+    Model,
+    health::Process,
+    model::rank_targets,
+    switch::{self, Wanted},
+};
 use crate::{clock, config, telemetry::Telemetry};
 
 /// How long a child may take to tell its port.
@@ -42,21 +48,27 @@ pub struct Simulator {
 pub async fn run(simulator: Simulator, model: Arc<Model>, telemetry: Arc<Telemetry>) {
     let mut pause = BACK_OFF[0];
     loop {
+        let wanted = switch::on(&model, &telemetry).await;
         let began = Instant::now();
-        let death = live(&simulator, &model, &telemetry).await;
+        let death = live(&simulator, &model, &telemetry, wanted).await;
         let lived = began.elapsed();
-        let now = clock::now();
-        model.observe_all(now, model.replicas(), Event::ConnectFailed);
-        let process = match &death {
-            Death::Refused(why) => Process::Failed(why.clone()),
-            Death::Died(why) => Process::Starting(format!("{why}; starting it again")),
-        };
-        tracing::warn!(model = %model.name, ?death, "the simulated engine is gone");
-        if model.process(now, model.replicas(), &process) {
-            telemetry.changes().model(&model.name);
-        }
-        if matches!(death, Death::Refused(_)) {
-            return;
+        model.observe_all(clock::now(), model.replicas(), Event::ConnectFailed);
+        match death {
+            Death::Asked => {
+                model.observe_all(clock::now(), model.replicas(), Event::Undrain);
+                tracing::info!(model = %model.name, "the simulated engine has stopped");
+                continue;
+            }
+            Death::Refused(why) => {
+                tracing::warn!(model = %model.name, why, "the simulated engine does not start");
+                switch::tell(&model, &telemetry, &Process::Failed(why));
+                return;
+            }
+            Death::Died(why) => {
+                tracing::warn!(model = %model.name, why, "the simulated engine is gone");
+                let process = Process::Starting(format!("{why}; starting it again"));
+                switch::tell(&model, &telemetry, &process);
+            }
         }
         pause = if lived >= SETTLED { BACK_OFF[0] } else { pause };
         tokio::time::sleep(pause).await;
@@ -67,13 +79,20 @@ pub async fn run(simulator: Simulator, model: Arc<Model>, telemetry: Arc<Telemet
 /// How a child's life ended.
 #[derive(Debug)]
 enum Death {
+    /// An operator wanted it to end.
+    Asked,
     /// It does not run with these settings.
     Refused(String),
     /// Otherwise.
     Died(String),
 }
 
-async fn live(simulator: &Simulator, model: &Model, telemetry: &Telemetry) -> Death {
+async fn live(
+    simulator: &Simulator,
+    model: &Model,
+    telemetry: &Telemetry,
+    wanted: Wanted,
+) -> Death {
     let mut child = match start(simulator, &model.name) {
         Ok(child) => child,
         Err(error) => {
@@ -106,7 +125,13 @@ async fn live(simulator: &Simulator, model: &Model, telemetry: &Telemetry) -> De
         // The wait below tells if it could not be killed.
         let _ = child.start_kill();
     }
-    let status = child.wait().await;
+    let status = tokio::select! {
+        status = child.wait() => status,
+        () = switch::off(model, telemetry, wanted) => {
+            let _ = child.kill().await;
+            return Death::Asked;
+        }
+    };
     drop(lifeline);
     let last = match complaints {
         Some(complaints) => complaints.await.ok().flatten(),
@@ -175,9 +200,7 @@ fn serve(model: &Model, telemetry: &Telemetry, url: &str) {
         model.answered(replica, Ok(()));
     }
     tracing::info!(model = %model.name, %url, "the simulated engine serves");
-    if model.process(now, model.replicas(), &Process::Running) {
-        telemetry.changes().model(&model.name);
-    }
+    switch::tell(model, telemetry, &Process::Running);
 }
 
 /// Passes a child's lines on to the log; gives back the one that tells most: its last error, or its

@@ -94,6 +94,18 @@ fn a_model_is_ready_when_every_replica_has_answered() {
     );
     model.answered(1, Ok(()));
     assert_eq!(state(3), ModelState::Ready);
+    let drain = |event: fn(ReplicaIndex) -> Event, replica| {
+        model
+            .router
+            .lock()
+            .observe(Time(3), event(ReplicaIndex(replica)));
+    };
+    drain(Event::Drain, 0);
+    assert_eq!(state(3), ModelState::Ready);
+    drain(Event::Drain, 1);
+    assert_eq!(state(3), ModelState::Drained);
+    drain(Event::Undrain, 1);
+    drain(Event::Undrain, 0);
     model.answered(1, Err("http://b:2/health cannot be reached"));
     let event = Event::ConnectFailed(ReplicaIndex(1));
     model.router.lock().observe(Time(4), event);

@@ -110,6 +110,9 @@ pub(super) fn unavailable(model: &Model, cause: &dyn Display) -> GatewayError {
         ModelState::Asleep => {
             GatewayError::loading(&model.name, "it is being started on demand".to_owned())
         }
+        ModelState::Drained => {
+            GatewayError::no_replica(&model.name, "an operator drained it".to_owned())
+        }
         ModelState::Ready | ModelState::Degraded(_) | ModelState::Stopped => {
             GatewayError::no_replica(&model.name, cause.to_string())
         }

@@ -50,7 +50,7 @@ fn command(
 ) -> Answer {
     let model = operators.model(name)?;
     carry_out(&operators.supervisor, model).map_err(|error| match error {
-        ControlError::NotSupervised { .. } => ApiError::Invalid(error.to_string()),
+        ControlError::RunsElsewhere { .. } => ApiError::Invalid(error.to_string()),
         ControlError::Rolling { .. } => ApiError::Conflict(error.to_string()),
     })?;
     tracing::info!(model = %name, what, "by an operator");

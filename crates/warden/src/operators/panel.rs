@@ -17,6 +17,10 @@ pub(super) fn model(model: &Model, telemetry: &Telemetry, now: Time) -> api::Mod
         ModelState::Ready => (api::ModelState::Ready, None),
         ModelState::Loading(what) => (api::ModelState::Loading, Some(what)),
         ModelState::Degraded(what) => (api::ModelState::Degraded, Some(what)),
+        ModelState::Drained => {
+            let why = "it is drained: it takes nothing new until it is started".to_owned();
+            (api::ModelState::Degraded, Some(why))
+        }
         ModelState::Failed(why) => (api::ModelState::Failed, Some(why)),
         ModelState::Stopped => (api::ModelState::Stopped, None),
         ModelState::Asleep => {

@@ -11,22 +11,20 @@ use std::{
 };
 
 use routing::Event as RouterEvent;
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinSet,
-};
+use tokio::task::JoinSet;
 
 use super::{
     cards::Cards,
     demand, directory, launch,
     machine::{Limits, State},
+    reach::Reach,
     strays,
-    unit::{self, Command, Handle, Plan},
+    unit::{self, Command, Plan},
 };
 use crate::{
     clock,
     config::{Config, Engine, Start, Vllm},
-    fleet::{Fleet, Model},
+    fleet::{Fleet, Model, Switch},
     telemetry::Telemetry,
 };
 
@@ -62,21 +60,15 @@ enum Roll {
     Again,
 }
 
-/// How a server's owner is reached.
-#[derive(Debug)]
-pub(super) struct Reach {
-    commands: mpsc::Sender<Command>,
-    state: watch::Receiver<State>,
-    task: Mutex<Option<tokio::task::JoinHandle<()>>>,
-    is_adopted: bool,
-}
-
 /// Why an operator's command is not carried out. Theirs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
     /// Somebody else runs the engine.
-    #[error("\"{model}\" is not a vLLM that was started here, so it cannot be {what} here")]
-    NotSupervised {
+    #[error(
+        "\"{model}\" runs elsewhere, so it cannot be {what} here: do that where it runs; what can be \
+         done here is to drain it"
+    )]
+    RunsElsewhere {
         /// The model.
         model: String,
         /// What was asked for.
@@ -156,13 +148,9 @@ impl Supervisor {
     /// to the new warden finds them as they were with the last.
     pub async fn settled(&self) {
         let units = self.models.iter().flat_map(|controlled| &controlled.units);
-        let adopted = units.filter(|unit| unit.is_adopted);
         let all = async {
-            for unit in adopted {
-                let mut state = unit.state.clone();
-                let _ = state
-                    .wait_for(|state| !matches!(state, State::Starting { .. }))
-                    .await;
+            for unit in units {
+                unit.settled().await;
             }
         };
         let _ = tokio::time::timeout(ADOPTED_MAX, all).await;
@@ -171,8 +159,11 @@ impl Supervisor {
     /// Starts a stopped or failed model; also ends a drain.
     pub fn start_model(&self, model: &Model) -> Result<(), ControlError> {
         self.everywhere(model, RouterEvent::Undrain);
+        if let Some(switch) = simulated(model) {
+            switch.start();
+        }
         let Some(controlled) = self.get(model) else {
-            return Ok(()); // a drain is all that can have been undone
+            return Ok(()); // elsewhere: a drain is all that can have been undone
         };
         controlled.is_held.store(false, Ordering::Release);
         match controlled.start {
@@ -185,6 +176,10 @@ impl Supervisor {
 
     /// Stops a model, after a drain; no request starts it again.
     pub fn stop_model(&self, model: &Model) -> Result<(), ControlError> {
+        if let Some(switch) = simulated(model) {
+            switch.stop();
+            return Ok(());
+        }
         let controlled = self.supervised(model, "stopped")?;
         controlled.is_held.store(true, Ordering::Release);
         controlled.tell(|| Command::Stop);
@@ -193,6 +188,10 @@ impl Supervisor {
 
     /// Restarts a model's servers one after the other, each after a drain.
     pub fn restart_model(&self, model: &Model) -> Result<(), ControlError> {
+        if let Some(switch) = simulated(model) {
+            switch.restart();
+            return Ok(());
+        }
         let controlled = self.supervised(model, "restarted")?;
         if !controlled.begins_roll() {
             return Err(ControlError::Rolling {
@@ -268,7 +267,7 @@ impl Supervisor {
         model: &Model,
         what: &'static str,
     ) -> Result<&Arc<Controlled>, ControlError> {
-        self.get(model).ok_or_else(|| ControlError::NotSupervised {
+        self.get(model).ok_or_else(|| ControlError::RunsElsewhere {
             model: model.name.clone(),
             what,
         })
@@ -276,6 +275,7 @@ impl Supervisor {
 
     fn everywhere(&self, model: &Model, event: fn(routing::ReplicaIndex) -> RouterEvent) {
         model.observe_all(clock::now(), model.replicas(), event);
+        model.refresh_state(clock::now());
         self.telemetry.changes().model(&model.name);
     }
 }
@@ -284,7 +284,7 @@ impl Controlled {
     /// Tells all owners. One whose queue is full has more recent commands than it can follow.
     pub(super) fn tell(&self, command: impl Fn() -> Command) {
         for unit in &self.units {
-            if unit.commands.try_send(command()).is_err() {
+            if !unit.tell(command()) {
                 tracing::error!(model = %self.model.name, "a server's owner does not take commands");
             }
         }
@@ -337,64 +337,9 @@ impl Controlled {
     }
 }
 
-impl From<Handle> for Reach {
-    fn from(handle: Handle) -> Self {
-        Self {
-            commands: handle.commands,
-            state: handle.state,
-            task: Mutex::new(Some(handle.task)),
-            is_adopted: handle.is_adopted,
-        }
-    }
-}
-
-impl Reach {
-    pub(super) fn state(&self) -> State {
-        self.state.borrow().clone()
-    }
-
-    /// Restarts the server and waits until it serves; false where it has failed.
-    async fn restart(&self) -> bool {
-        let mut state = self.state.clone();
-        state.mark_unchanged();
-        if self.commands.send(Command::Restart).await.is_err() {
-            return false;
-        }
-        // It serves until the command has arrived.
-        let left =
-            state.wait_for(|state| !matches!(state, State::Serving { .. } | State::Failed { .. }));
-        if left.await.is_err() {
-            return false;
-        }
-        let settled = state.wait_for(|state| {
-            matches!(
-                state,
-                State::Serving { .. } | State::Failed { .. } | State::Stopped
-            )
-        });
-        settled
-            .await
-            .is_ok_and(|state| matches!(*state, State::Serving { .. }))
-    }
-
-    /// Waits until the owner has ended, and before that its engine where that is wanted.
-    async fn end(&self, stopped: bool) {
-        if stopped {
-            let mut state = self.state.clone();
-            let over =
-                state.wait_for(|state| matches!(state, State::Stopped | State::Failed { .. }));
-            let _ = over.await;
-            let _ = self.commands.send(Command::Leave).await;
-        }
-        let task = self
-            .task
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(task) = task {
-            let _ = task.await;
-        }
-    }
+/// What is wanted of a simulated engine, whose owner is not among the supervised.
+fn simulated(model: &Model) -> Option<&Switch> {
+    (model.kind == api::EngineKind::Simulated).then_some(&model.switch)
 }
 
 /// In a thread of its own, since it waits; and before anything starts, since cards may be held.

@@ -2,7 +2,8 @@
 //!
 //! `machine` says what to do, as a pure function. `unit` is the one owner of one vLLM server, who does
 //! it; `launch` is its command, `process` its processes, `log_file` its log, `record` what the next
-//! warden must know of it, `health` whether it serves. `control` is what operators, requests and the
+//! warden must know of it, `health` whether it serves. `reach` tells that owner; `control` is what
+//! operators, requests and the
 //! shutdown want of all servers of a model; `cards` lets models on demand take turns.
 //!
 //! Engines outlive the warden, because their cache is worth more than its uptime: they run in
@@ -16,6 +17,7 @@ mod launch;
 mod log_file;
 pub mod machine;
 mod process;
+mod reach;
 mod record;
 mod strays;
 mod unit;

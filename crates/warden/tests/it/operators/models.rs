@@ -135,11 +135,14 @@ async fn a_bad_change_changes_nothing_and_says_what_is_taken() {
         ("{\"affinity\": false, \"spill_threshold\": 70000}", "70000"),
         (
             "{\"affinity\": false, \"spill_threshold\": \"never\"}",
-            "auto",
+            "spill_threshold must be \"auto\" or a whole number",
         ),
         ("{\"affinity\": false, \"leases\": \"on\"}", "leases"),
         ("{\"affinity\": false, \"lease_turns\": 0}", "1 to 10000"),
-        ("{\"affinity\": false, \"lease_turns\": \"many\"}", "auto"),
+        (
+            "{\"affinity\": false, \"lease_turns\": \"many\"}",
+            "lease_turns must be \"auto\" or a whole number",
+        ),
     ] {
         let message = fixture.ask("PATCH", path, body).await.error(400, "invalid");
         assert!(message.contains(word), "{body}: {message}");
@@ -172,6 +175,29 @@ async fn a_drained_replica_gives_its_conversations_away_when_they_speak() {
     assert!(message.error(404, "not_found").contains("0 to 1"));
     for bad in ["x", "-1", "70000"] {
         let path = format!("/api/v1/models/demo/replicas/{bad}/drain");
-        fixture.ask("POST", &path, "").await.error(400, "invalid");
+        let message = fixture.ask("POST", &path, "").await.error(404, "not_found");
+        assert!(message.contains(&path), "{message}");
     }
+}
+
+#[tokio::test]
+async fn a_drained_model_is_not_said_to_be_ready() {
+    let fixture = Fixture::new();
+    let model = fixture.fleet.get("demo").unwrap();
+    for replica in 0..2 {
+        model.answered(replica, Ok(()));
+    }
+    let state = async |what: &str| {
+        let path = format!("/api/v1/models/demo/{what}");
+        fixture.ask("POST", &path, "").await.json()["state"].clone()
+    };
+    assert_eq!(state("start").await, "ready");
+    assert_eq!(state("drain").await, "degraded");
+    let model = fixture.get("/api/v1/models/demo").await;
+    let why = model["state_reason"].as_str().unwrap();
+    assert!(why.contains("until it is started"), "{why}");
+    assert_eq!(state("start").await, "ready");
+    let stop = fixture.ask("POST", "/api/v1/models/demo/stop", "").await;
+    let message = stop.error(400, "invalid");
+    assert!(message.contains("runs elsewhere"), "{message}");
 }
