@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use routing::{
-    Admission, Event, LeaseMode, LeaseRule, LeaseSettings, ReplicaSpec, Request, Router, Settings,
-    Steering, Ticket, Time, Usage,
+    Admission, Event, Grant, LeaseMode, LeaseRule, LeaseSettings, ReplicaSpec, Request, Router,
+    Settings, Steering, Ticket, Time, Usage,
 };
 
 const REPLICAS: u16 = 64;
@@ -62,6 +62,7 @@ struct Farm {
     now: Time,
     flying: std::collections::VecDeque<Ticket>,
     arrivals: usize,
+    waiting: usize,
 }
 
 impl Farm {
@@ -71,25 +72,27 @@ impl Farm {
             now: Time(2_000_000_000),
             flying: std::collections::VecDeque::new(),
             arrivals: 0,
+            waiting: 0,
         };
         farm.arrive();
         farm.finish();
-        while farm.waiting() < WAITING {
-            farm.arrive();
-        }
+        farm.fill();
         farm
     }
 
-    fn waiting(&self) -> usize {
-        self.router.snapshot(self.now).leases.waiting
+    fn fill(&mut self) {
+        while self.waiting < WAITING {
+            self.arrive();
+        }
     }
 
     fn arrive(&mut self) {
         self.now.0 += 10;
         self.arrivals += 1;
-        let admission = self.router.admit(self.now, &request(self.arrivals));
-        if let Ok(Admission::Go(decision)) = admission {
-            self.flying.push_back(decision.ticket);
+        match self.router.admit(self.now, &request(self.arrivals)) {
+            Ok(Admission::Go(decision)) => self.flying.push_back(decision.ticket),
+            Ok(Admission::Wait(_)) => self.waiting += 1,
+            Err(refusal) => panic!("nobody is refused: {refusal}"),
         }
     }
 
@@ -104,11 +107,14 @@ impl Farm {
     }
 
     fn take_grants(&mut self) {
-        for grant in self.router.advance(self.now) {
-            if grant.decision.is_ok() {
-                self.flying.push_back(grant.ticket);
-            }
-        }
+        let grants = self.router.advance(self.now);
+        self.take(&grants);
+    }
+
+    fn take(&mut self, grants: &[Grant]) {
+        self.waiting -= grants.len();
+        let let_in = grants.iter().filter(|grant| grant.decision.is_ok());
+        self.flying.extend(let_in.map(|grant| grant.ticket));
     }
 }
 
@@ -162,15 +168,53 @@ fn contended(criterion: &mut Criterion) {
                     grants = black_box(farm.router.advance(farm.now));
                 });
                 decisions += grants.len().max(1) as u64;
-                let let_in = grants.iter().filter(|grant| grant.decision.is_ok());
-                farm.flying.extend(let_in.map(|grant| grant.ticket));
-                while farm.waiting() < WAITING {
-                    farm.arrive();
-                }
+                farm.take(&grants);
+                farm.fill();
             }
             total
         });
     });
+    group.finish();
+}
+
+/// Decisions timed in one go; as many requests are in flight at most.
+const BATCH: u64 = 256;
+
+/// What a request waits for on its way in: the decision alone, turns end outside of the timing.
+fn uncontended_decision(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("a decision while nothing is contended");
+    for (name, mode) in [("off", LeaseMode::Off), ("auto", LeaseMode::Auto)] {
+        let mut router = router(mode, true);
+        let mut now = Time(2_000_000_000);
+        let requests: Vec<_> = (0..1000).map(request).collect();
+        let mut number = 0;
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|n| {
+                let mut total = Duration::ZERO;
+                let mut left = n;
+                while left > 0 {
+                    let batch = left.min(BATCH);
+                    let mut tickets = Vec::with_capacity(batch as usize);
+                    total += timed(|| {
+                        for _ in 0..batch {
+                            number = (number + 1) % requests.len();
+                            now.0 += 1000;
+                            if let Ok(Admission::Go(decision)) =
+                                router.admit(now, &requests[number])
+                            {
+                                tickets.push(black_box(decision).ticket);
+                            }
+                        }
+                    });
+                    for ticket in tickets {
+                        router.observe(now, Event::Finished(ticket, Some(USAGE)));
+                    }
+                    left -= batch;
+                }
+                total
+            });
+        });
+    }
     group.finish();
 }
 
@@ -199,6 +243,6 @@ criterion_group! {
     config = Criterion::default()
         .sample_size(20)
         .measurement_time(Duration::from_secs(3));
-    targets = contended, uncontended
+    targets = contended, uncontended_decision, uncontended
 }
 criterion_main!(benches);

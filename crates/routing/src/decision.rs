@@ -10,6 +10,13 @@ use crate::settings::ReplicaIndex;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
+impl Ticket {
+    /// For hash tables: tickets count up, and multiplying by the golden ratio spreads them.
+    pub(crate) fn spread(self) -> u64 {
+        self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+}
+
 /// The rule that chose the replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Route {

@@ -56,32 +56,29 @@ impl Flights {
 
     pub(crate) fn begin(&mut self, flight: Flight) {
         self.table
-            .insert_unique(hash(flight.ticket), flight, |flight| hash(flight.ticket));
+            .insert_unique(flight.ticket.spread(), flight, |flight| {
+                flight.ticket.spread()
+            });
     }
 
     pub(crate) fn get(&self, ticket: Ticket) -> Option<&Flight> {
         self.table
-            .find(hash(ticket), |flight| flight.ticket == ticket)
+            .find(ticket.spread(), |flight| flight.ticket == ticket)
     }
 
     pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut Flight> {
         self.table
-            .find_mut(hash(ticket), |flight| flight.ticket == ticket)
+            .find_mut(ticket.spread(), |flight| flight.ticket == ticket)
     }
 
     pub(crate) fn end(&mut self, ticket: Ticket) -> Option<Flight> {
         let found = self
             .table
-            .find_entry(hash(ticket), |flight| flight.ticket == ticket);
+            .find_entry(ticket.spread(), |flight| flight.ticket == ticket);
         found.ok().map(|entry| entry.remove().0)
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
         self.table.allocation_size()
     }
-}
-
-/// Tickets count up: multiplying by the golden ratio spreads them.
-fn hash(ticket: Ticket) -> u64 {
-    ticket.0.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

@@ -1,6 +1,6 @@
 //! What must be true of leases at any moment, for tests to ask after every step.
 
-use super::Leases;
+use super::{Leases, Share};
 use crate::ReplicaIndex;
 
 impl Leases {
@@ -31,6 +31,17 @@ impl Leases {
             .map(|id| u64::from(self.members[*id].unleased))
             .sum();
         assert_eq!(self.unleased, unleased);
+        let used = self.shares.iter().map(Share::used);
+        assert_eq!(self.used, used.sum::<u64>());
+        for (index, share) in self.shares.iter().enumerate() {
+            let room = share.room(self.seats);
+            let footprints = [0, 1, 1000, 10_000, u32::MAX];
+            let fits = footprints.map(|tokens| room.is_some_and(|room| u64::from(tokens) <= room));
+            assert_eq!(
+                footprints.map(|tokens| self.rooms.fits(index, tokens)),
+                fits
+            );
+        }
         let capacity: u64 = self.shares.iter().filter_map(|share| share.capacity).sum();
         assert_eq!(self.capacity, capacity);
         self.queue.audit();

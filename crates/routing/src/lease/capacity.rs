@@ -6,8 +6,16 @@ use std::time::Duration;
 use crate::replica::Replicas;
 use crate::{ReplicaIndex, Time};
 
-use super::share::Share;
 use super::{Cause, Leases, Waiting};
+
+/// By what right tokens of a replica are taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Use {
+    /// By a conversation's lease.
+    Leased,
+    /// By a request, while it runs.
+    Charged,
+}
 
 impl Leases {
     /// F of a request: what it adds to the shared prefix, its answer included, and the growth of
@@ -40,6 +48,25 @@ impl Leases {
             believed - self.reserve.tokens(believed, count)
         });
         self.capacity = self.capacity - before.unwrap_or(0) + share.capacity.unwrap_or(0);
+        self.note_room(replica);
+    }
+
+    /// What is promised of a replica changes, from so many tokens of one request to so many.
+    pub(super) fn use_tokens(&mut self, replica: usize, kind: Use, (before, after): (u32, u32)) {
+        let share = &mut self.shares[replica];
+        let tokens = match kind {
+            Use::Leased => &mut share.leased,
+            Use::Charged => &mut share.charged,
+        };
+        *tokens = *tokens + u64::from(after) - u64::from(before);
+        self.used = self.used + u64::from(after) - u64::from(before);
+        self.note_room(replica);
+    }
+
+    /// Something that a replica's room depends on may have changed.
+    pub(super) fn note_room(&mut self, replica: usize) {
+        self.rooms
+            .set(replica, self.shares[replica].room(self.seats));
     }
 
     /// `g*`: the longest gap through which holding a lease on this replica is worth it. What a gap
@@ -56,8 +83,7 @@ impl Leases {
 
     /// Footprints of all that run, hold or wait, in capacities.
     pub(super) fn load(&self) -> f64 {
-        let used: u64 = self.shares.iter().map(Share::used).sum();
-        let wanted = used + self.unleased + self.queue.footprints();
+        let wanted = self.used + self.unleased + self.queue.footprints();
         wanted as f64 / self.capacity.max(1) as f64
     }
 

@@ -7,6 +7,7 @@ use crate::replica::Replicas;
 use crate::table::Conversation;
 use crate::{ConversationKey, OwnerId, ReplicaIndex, Time, Usage};
 
+use super::capacity::Use;
 use super::costs::TurnCost;
 use super::member::{LastTurn, MemberId};
 use super::{Cause, Charge, Leases, Overflow};
@@ -45,14 +46,21 @@ impl Leases {
         let Some(conversation) = ended.conversation else {
             return;
         };
+        let mut is_measured = false;
         if let Some(usage) = ended.usage.filter(|_| ended.flight.is_turn) {
             self.learn(now, ended, usage);
             if let Some(cached) = usage.cached_tokens {
+                is_measured = true;
                 self.usage_seen = true;
-                self.turn_ended(now, ended, (conversation, replica), cached, replicas);
+                self.turn_ended(now, ended, (conversation, replica), cached);
             }
         }
-        if let Some(id) = self.members.find(conversation.key) {
+        if self.is_contended()
+            && let Some(id) = self.members.find(conversation.key)
+        {
+            if is_measured {
+                self.believe(id, replicas);
+            }
             if ended.flight.is_turn {
                 self.unleased -= u64::from(std::mem::take(&mut self.members[id].unleased));
             }
@@ -94,16 +102,16 @@ impl Leases {
                 let Some(replica) = flight.replica else {
                     return;
                 };
-                let share = &mut self.shares[usize::from(replica.0)];
-                share.charged -= u64::from(tokens);
+                let at = usize::from(replica.0);
+                self.use_tokens(at, Use::Charged, (tokens, 0));
                 if flight.request.identity.is_none() {
-                    share.anonymous -= u64::from(tokens);
+                    self.shares[at].anonymous -= u64::from(tokens);
                     self.reserve.end(now, tokens);
                 }
             }
             Charge::Spread(tokens) => {
-                for share in &mut self.shares {
-                    share.charged -= u64::from(tokens);
+                for at in 0..self.shares.len() {
+                    self.use_tokens(at, Use::Charged, (tokens, 0));
                 }
             }
         }
@@ -130,7 +138,6 @@ impl Leases {
         ended: &Ended<'_>,
         (conversation, replica): (&Conversation, ReplicaIndex),
         cached_tokens: u64,
-        replicas: &Replicas,
     ) {
         let flight = ended.flight;
         let at = usize::from(replica.0);
@@ -151,13 +158,6 @@ impl Leases {
                 self.note_miss(id, replica, miss, is_worth);
             }
         }
-        let capacity = replicas
-            .kv_tokens(at)
-            .map_or(u64::MAX, |kv| kv.saturating_sub(replicas.shared_tokens(at)));
-        let own_tokens = conversation.own_tokens;
-        self.shares[at]
-            .shadow
-            .touch(&mut self.members, (id, replica), own_tokens, capacity);
         self.members[id].last = Some(LastTurn {
             context_tokens: conversation.context_tokens,
             shared_tokens: conversation.weight().shared_tokens,
@@ -261,10 +261,9 @@ impl Leases {
     fn resize(&mut self, id: MemberId, footprint: u32) {
         self.set_busy(id);
         if let Some(lease) = &mut self.members[id].lease {
-            let share = &mut self.shares[usize::from(lease.replica.0)];
-            share.leased += u64::from(footprint);
-            share.leased -= u64::from(lease.footprint);
-            lease.footprint = footprint;
+            let at = usize::from(lease.replica.0);
+            let before = std::mem::replace(&mut lease.footprint, footprint);
+            self.use_tokens(at, Use::Leased, (before, footprint));
         }
     }
 }

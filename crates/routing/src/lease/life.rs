@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::{ConversationKey, OwnerId, ReplicaIndex, Time};
 
+use super::capacity::Use;
 use super::member::{Lease, MemberId};
 use super::{Cause, Leases};
 
@@ -18,10 +19,11 @@ impl Leases {
     ) -> MemberId {
         let id = self.members.find_or_insert(key, owner);
         self.end_lease(now, id, Cause::Void);
-        let share = &mut self.shares[usize::from(replica.0)];
-        share.leased += u64::from(footprint);
+        let at = usize::from(replica.0);
+        let share = &mut self.shares[at];
         share.leases += 1;
         share.waited_us += self.members[id].waited_us;
+        self.use_tokens(at, Use::Leased, (0, footprint));
         self.holders.insert(id);
         self.counters.grants += 1;
         self.members[id].lease = Some(Lease {
@@ -42,7 +44,8 @@ impl Leases {
             return;
         };
         let larger = footprint.max(lease.footprint);
-        self.shares[usize::from(lease.replica.0)].leased += u64::from(larger - lease.footprint);
+        let at = usize::from(lease.replica.0);
+        self.use_tokens(at, Use::Leased, (lease.footprint, larger));
         self.counters.held_turns += u64::from(lease.turns > 0);
         lease.footprint = larger;
         lease.turns += 1;
@@ -116,10 +119,11 @@ impl Leases {
         let Some(lease) = self.members[id].lease.take() else {
             return;
         };
-        let share = &mut self.shares[usize::from(lease.replica.0)];
-        share.leased -= u64::from(lease.footprint);
+        let at = usize::from(lease.replica.0);
+        let share = &mut self.shares[at];
         share.leases -= 1;
         share.waited_us -= self.members[id].waited_us;
+        self.use_tokens(at, Use::Leased, (lease.footprint, 0));
         self.holders.remove(&id);
         self.settled = false;
         let counters = &mut self.counters;

@@ -14,7 +14,7 @@
 //! | [`wait`] | how long may a wait be, and how long will it be? |
 //! | [`life`] | how is a lease given, charged and ended? |
 //! | [`capacity`] | what may be leased, and what does a replica's change mean? |
-//! | [`costs`], [`share`], [`shadow`], [`reserve`], [`member`] | what is known of turns, replicas and conversations |
+//! | [`costs`], [`share`], [`rooms`], [`shadow`], [`reserve`], [`member`] | what is known of turns, replicas and conversations |
 //!
 //! Here is only what they all work on.
 
@@ -30,6 +30,7 @@ mod pace;
 mod pump;
 mod queue;
 mod reserve;
+mod rooms;
 mod settings;
 mod shadow;
 mod share;
@@ -51,6 +52,7 @@ pub(crate) use pump::{Applicant, Granted, Why};
 use queue::Queue;
 pub(crate) use queue::Waiting;
 use reserve::Reserve;
+use rooms::Rooms;
 pub use settings::{Hold, LeaseMode, LeaseRule, LeaseSettings, Overflow};
 use share::Share;
 use switch::Switch;
@@ -108,6 +110,9 @@ pub(crate) struct Leases {
     members: Members,
     owners: BTreeMap<OwnerId, Gaps>,
     shares: Vec<Share>,
+    rooms: Rooms,
+    /// What [`Share::used`] adds up to.
+    used: u64,
     /// Of all replicas, tokens.
     capacity: u64,
     reserve: Reserve,
@@ -131,7 +136,7 @@ pub(crate) struct Leases {
 
 impl Leases {
     pub(crate) fn new(settings: LeaseSettings, seats: u32, replicas: usize) -> Self {
-        Self {
+        let mut leases = Self {
             settings,
             seats,
             switch: Switch::default(),
@@ -142,6 +147,8 @@ impl Leases {
             shares: std::iter::repeat_with(Share::default)
                 .take(replicas)
                 .collect(),
+            rooms: Rooms::new(replicas),
+            used: 0,
             capacity: 0,
             reserve: Reserve::default(),
             queue: Queue::default(),
@@ -154,13 +161,18 @@ impl Leases {
             usage_seen: false,
             open: vec![true; replicas],
             counters: LeaseCounters::default(),
-        }
+        };
+        leases.configure(settings, seats);
+        leases
     }
 
     pub(crate) fn configure(&mut self, settings: LeaseSettings, seats: u32) {
         self.settings = settings;
         self.seats = seats;
         self.settled = false;
+        for replica in 0..self.shares.len() {
+            self.note_room(replica);
+        }
     }
 
     pub(crate) fn is_contended(&self) -> bool {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::replica::Replicas;
 use crate::{ConversationKey, OwnerId, ReplicaIndex, Ticket, Time};
 
+use super::capacity::Use;
 use super::shadow::resident;
 use super::{Cause, Charge, Leases, Waiting};
 
@@ -112,19 +113,12 @@ impl Leases {
         if now.since(front.first()?.first_arrival) >= PASSING_WAIT_MAX {
             front.truncate(1);
         }
-        let least = front.iter().map(|waiting| waiting.footprint).min()?;
-        // Most replicas are full, for all of these alike.
-        let with_room: Vec<usize> = (0..self.shares.len())
-            .filter(|index| self.has_room(*index, least, true))
-            .collect();
-        if with_room.is_empty() {
-            return None;
-        }
         front.into_iter().find_map(|waiting| {
             let bets = waiting.is_new && self.queue.len() == 1;
-            let fitting = with_room
-                .iter()
-                .copied()
+            if !bets && !self.rooms.fits_somewhere(waiting.footprint) {
+                return None;
+            }
+            let fitting = (0..self.shares.len())
                 .filter(|index| self.has_room(*index, waiting.footprint, bets));
             let replica = self.best(waiting, replicas, fitting)?;
             Some((waiting.ticket, replica))
@@ -133,19 +127,14 @@ impl Leases {
 
     /// Whether a footprint fits on a replica, by a bet on its largest idle lease if need be.
     fn has_room(&self, replica: usize, footprint: u32, bets: bool) -> bool {
-        let share = &self.shares[replica];
-        if share.leases == 0 && share.charged == 0 {
-            return true;
+        if !bets || !self.settings.rule.bets || self.rooms.fits(replica, footprint) {
+            return self.rooms.fits(replica, footprint);
         }
-        let Some(capacity) = share.capacity else {
-            return false;
-        };
+        let share = &self.shares[replica];
+        let idle = share.idle.last().map_or(0, |(footprint, _)| *footprint);
         let with = share.used() + u64::from(footprint);
-        share.leases < self.seats
-            && (with <= capacity || {
-                let idle = share.idle.last().map_or(0, |(footprint, _)| *footprint);
-                bets && self.settings.rule.bets && with <= capacity + u64::from(idle)
-            })
+        let could_hold = |capacity| with <= capacity + u64::from(idle);
+        share.leases < self.seats && share.capacity.is_some_and(could_hold)
     }
 
     /// Of these replicas: fewest in flight, then most of the conversation in the cache, then most
@@ -228,10 +217,10 @@ impl Leases {
     }
 
     fn charge(&mut self, now: Time, waiting: &Waiting, replica: ReplicaIndex) -> Charge {
-        let share = &mut self.shares[usize::from(replica.0)];
-        share.charged += u64::from(waiting.footprint);
+        let at = usize::from(replica.0);
+        self.use_tokens(at, Use::Charged, (0, waiting.footprint));
         if waiting.request.identity.is_none() {
-            share.anonymous += u64::from(waiting.footprint);
+            self.shares[at].anonymous += u64::from(waiting.footprint);
             self.reserve.begin(now, waiting.footprint);
         }
         Charge::Tokens(waiting.footprint)
@@ -240,8 +229,8 @@ impl Leases {
     /// A request that no warden can steer takes a part of every replica.
     pub(crate) fn spread(&mut self, footprint: u32) -> Charge {
         let part = footprint / self.shares.len().max(1) as u32;
-        for share in &mut self.shares {
-            share.charged += u64::from(part);
+        for at in 0..self.shares.len() {
+            self.use_tokens(at, Use::Charged, (0, part));
         }
         Charge::Spread(part)
     }
@@ -269,6 +258,7 @@ impl Leases {
     /// finished (`applicants` come in that order).
     pub(crate) fn begin(&mut self, now: Time, applicants: &[Applicant], replicas: &Replicas) {
         self.look(replicas);
+        self.believe_last_turns(applicants, replicas);
         let mut wanted = 0;
         for applicant in applicants {
             let home = usize::from(applicant.home.0);
@@ -315,6 +305,7 @@ impl Leases {
         for share in &mut self.shares {
             share.believe_again();
         }
+        self.believe_nothing();
         self.unleased = 0;
         self.followers.clear();
         self.switch.end();

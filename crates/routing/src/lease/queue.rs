@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hashbrown::HashTable;
+
 use crate::{ConversationKey, OwnerId, ReplicaIndex, Request, Ticket, Time};
 
 /// A request that waits for room.
@@ -42,6 +44,10 @@ impl Waiting {
     pub(super) fn may_go_to(&self, replica: ReplicaIndex) -> bool {
         self.only.is_none_or(|only| only == replica) && self.not != Some(replica)
     }
+
+    fn place(&self) -> Place {
+        (self.not.is_none(), self.first_arrival, self.ticket)
+    }
 }
 
 /// Order within an owner: those that were sent already, then by age.
@@ -52,19 +58,20 @@ type Place = (bool, Time, Ticket);
 struct Line {
     /// Microseconds of whole replicas.
     used: u64,
-    waiting: BTreeMap<Place, Waiting>,
+    waiting: BTreeSet<Place>,
 }
 
-/// All requests that wait.
+/// All requests that wait. They lie still in one table; the orders hold their tickets only, so that
+/// what comes and goes moves a few bytes however long the queue is.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
+    waiting: HashTable<Waiting>,
     owners: BTreeMap<OwnerId, Line>,
     /// Owners with a request that waits, least served first.
     turns: BTreeSet<(u64, OwnerId)>,
-    places: BTreeMap<Ticket, (OwnerId, Place)>,
     ages: BTreeSet<(Time, Ticket)>,
     deadlines: BTreeSet<(Time, Ticket)>,
-    conversations: BTreeSet<(ConversationKey, Ticket)>,
+    conversations: HashTable<(ConversationKey, Ticket)>,
     footprints: u64,
     /// Service of the owner that was last served: where newcomers start.
     level: u64,
@@ -72,11 +79,11 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.waiting.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.waiting.is_empty()
     }
 
     /// Sum of the footprints.
@@ -103,27 +110,36 @@ impl Queue {
     }
 
     pub(super) fn get(&self, ticket: Ticket) -> Option<&Waiting> {
-        let (owner, place) = self.places.get(&ticket)?;
-        self.owners.get(owner)?.waiting.get(place)
+        self.waiting
+            .find(ticket.spread(), |waiting| waiting.ticket == ticket)
     }
 
-    /// Requests of a conversation that wait.
-    pub(super) fn of(&self, key: ConversationKey) -> impl Iterator<Item = Ticket> {
-        self.conversations
-            .range((key, Ticket(0))..=(key, Ticket(u64::MAX)))
+    /// Requests of a conversation that wait, the first ticket first.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "sorted before anybody sees the order"
+    )]
+    pub(super) fn of(&self, key: ConversationKey) -> Vec<Ticket> {
+        let mut tickets: Vec<Ticket> = self
+            .conversations
+            .iter_hash(key.shown())
+            .filter(|(of, _)| *of == key)
             .map(|(_, ticket)| *ticket)
+            .collect();
+        tickets.sort_unstable();
+        tickets
     }
 
     /// Adds a request. True where it stands so far in front that it may be let in next.
     pub(super) fn push(&mut self, waiting: Waiting, passers_max: u32) -> bool {
         let owner = waiting.request.owner;
-        let place = (waiting.not.is_none(), waiting.first_arrival, waiting.ticket);
-        self.places.insert(waiting.ticket, (owner, place));
+        let place = waiting.place();
         self.ages.insert((waiting.first_arrival, waiting.ticket));
         self.deadlines.insert((waiting.deadline, waiting.ticket));
         if let Some(identity) = waiting.request.identity {
+            let key = identity.conversation;
             self.conversations
-                .insert((identity.conversation, waiting.ticket));
+                .insert_unique(key.shown(), (key, waiting.ticket), |(key, _)| key.shown());
         }
         self.footprints += u64::from(waiting.footprint);
         let line = self.owners.entry(owner).or_default();
@@ -131,22 +147,37 @@ impl Queue {
             line.used = line.used.max(self.level);
             self.turns.insert((line.used, owner));
         }
-        line.waiting.insert(place, waiting);
+        line.waiting.insert(place);
+        self.waiting
+            .insert_unique(waiting.ticket.spread(), waiting, |waiting| {
+                waiting.ticket.spread()
+            });
         let in_front = passers_max.saturating_add(1) as usize;
-        line.waiting.len() <= in_front || line.waiting.keys().take(in_front).any(|at| *at == place)
+        line.waiting.len() <= in_front || line.waiting.iter().take(in_front).any(|at| *at == place)
     }
 
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Waiting> {
-        let (owner, place) = self.places.remove(&ticket)?;
-        let line = self.owners.get_mut(&owner)?;
-        let waiting = line.waiting.remove(&place)?;
-        if line.waiting.is_empty() {
-            self.turns.remove(&(line.used, owner));
+        let found = self
+            .waiting
+            .find_entry(ticket.spread(), |waiting| waiting.ticket == ticket);
+        let (waiting, _) = found.ok()?.remove();
+        let owner = waiting.request.owner;
+        if let Some(line) = self.owners.get_mut(&owner) {
+            line.waiting.remove(&waiting.place());
+            if line.waiting.is_empty() {
+                self.turns.remove(&(line.used, owner));
+            }
         }
         self.ages.remove(&(waiting.first_arrival, ticket));
         self.deadlines.remove(&(waiting.deadline, ticket));
         if let Some(identity) = waiting.request.identity {
-            self.conversations.remove(&(identity.conversation, ticket));
+            let key = identity.conversation;
+            let found = self
+                .conversations
+                .find_entry(key.shown(), |at| *at == (key, ticket));
+            if let Ok(entry) = found {
+                entry.remove();
+            }
         }
         self.footprints -= u64::from(waiting.footprint);
         self.tidy(owner);
@@ -161,14 +192,15 @@ impl Queue {
             .turns
             .iter()
             .take(most)
-            .filter_map(|(_, owner)| Some(self.owners.get(owner)?.waiting.values()))
+            .filter_map(|(_, owner)| Some(self.owners.get(owner)?.waiting.iter()))
             .collect();
         let mut front = Vec::with_capacity(most);
         while front.len() < most {
             let before = front.len();
             for waiting in &mut owners {
                 if front.len() < most {
-                    front.extend(waiting.next());
+                    let next = waiting.next();
+                    front.extend(next.and_then(|(.., ticket)| self.get(*ticket)));
                 }
             }
             if front.len() == before {
@@ -238,11 +270,22 @@ impl Queue {
     /// Panics where two accounts of the same thing differ.
     #[cfg(test)]
     pub(super) fn audit(&self) {
-        let waiting = || self.owners.values().flat_map(|line| line.waiting.values());
-        let count = waiting().count();
-        assert_eq!(self.places.len(), count);
+        let lines = self.owners.iter();
+        let in_line =
+            lines.flat_map(|(owner, line)| line.waiting.iter().map(move |at| (owner, at)));
+        let (mut count, mut named, mut footprints) = (0, 0, 0);
+        for (owner, place) in in_line {
+            let waiting = self.get(place.2).expect("who is in line waits");
+            assert_eq!((waiting.request.owner, waiting.place()), (*owner, *place));
+            count += 1;
+            named += usize::from(waiting.request.identity.is_some());
+            footprints += u64::from(waiting.footprint);
+        }
+        assert_eq!(
+            (self.waiting.len(), self.conversations.len()),
+            (count, named)
+        );
         assert_eq!((self.ages.len(), self.deadlines.len()), (count, count));
-        let footprints: u64 = waiting().map(|w| u64::from(w.footprint)).sum();
         assert_eq!(self.footprints, footprints);
         let busy = self.owners.values().filter(|line| !line.waiting.is_empty());
         assert_eq!(self.turns.len(), busy.count());

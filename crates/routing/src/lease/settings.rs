@@ -101,7 +101,7 @@ impl Default for LeaseRule {
             switches: true,
             hold: Hold::Measured,
             overflow: Overflow::WaitedLess,
-            turns_min_per_waiting: 0.5,
+            turns_min_per_waiting: 0.6,
             passers_max: 4,
             bets: true,
             trims: true,

@@ -72,6 +72,17 @@ impl Share {
         self.leased + self.charged
     }
 
+    /// Tokens that one more lease may have, of at most so many; an idle replica takes any. `None`
+    /// where there may be none.
+    pub(super) fn room(&self, seats: u32) -> Option<u64> {
+        if self.leases == 0 && self.charged == 0 {
+            return Some(u64::MAX);
+        }
+        self.capacity
+            .filter(|_| self.leases < seats)?
+            .checked_sub(self.used())
+    }
+
     /// A held turn finished. True where the capacity is believed anew.
     pub(super) fn note_held(&mut self, missed: u32, expected: u32, somebody_waits: bool) -> bool {
         self.held_missed += u64::from(missed);
