@@ -22,6 +22,15 @@ const cell = (sessions, policy, figure) => ({
   ttfb_s_p50: figure,
   ttfb_s_p50_sd: 0.25,
   ttfb_s_p95: figure === null ? null : figure * 4,
+  sessions_per_hour: 1234,
+  sessions_per_hour_sd: 123,
+  output_tokens_per_min: 23_456,
+  output_tokens_per_min_sd: 1_234,
+  prefix_hit_percent: 88.8,
+  own_hit_percent: 88.8,
+  stayed_percent: 100,
+  censored: 12,
+  failed: 0,
   replicas_busy: figure,
   prefix_hit_percent_vllm: figure === null ? null : figure * 20,
 });
@@ -43,6 +52,7 @@ const report = {
       cell(4, 'affinity', 0.38),
       cell(8, 'balanced', 2.33),
       cell(8, 'affinity', null),
+      cell(16, 'affinity-gauge', 2.4),
     ],
   })),
 };
@@ -103,6 +113,18 @@ describe('the report', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
       });
     }
   }
+
+  it('shows all columns of its tables in a usual window', async () => {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    await page.goto(url);
+    const tables = page.locator('.scroll');
+    await tables.first().waitFor();
+    const hidden_px = await tables.evaluateAll((all) =>
+      all.map((one) => one.scrollWidth - one.clientWidth),
+    );
+    assert.deepEqual(hidden_px, [0, 0, 0]);
+    await page.close();
+  });
 
   it('is printed on paper in light colours', async () => {
     const page = await browser.newPage({ colorScheme: 'dark' });
