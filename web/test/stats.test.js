@@ -2,11 +2,12 @@
 // and a restart is a tick and a gap, not a loss.
 
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
-import { launch, noBrowser, open, serverIsDown } from './support/browser.js';
+import { describe, it } from 'node:test';
+import { noBrowser, serverIsDown } from './support/browser.js';
 import { eventually } from './support/eventually.js';
 import { Load } from './support/load.js';
-import { noWarden, Warden } from './support/warden.js';
+import { noWarden } from './support/warden.js';
+import { served } from './support/served.js';
 
 const query = '/stats?range=15m&step=10s';
 const dash = '–';
@@ -68,21 +69,8 @@ describe(
     timeout: 300_000,
   },
   () => {
-    /** @type {import('playwright-core').Browser} */
-    let browser;
-    const warden = new Warden();
-    /** @type {Awaited<ReturnType<typeof open>>} */
-    let tab;
-
-    before(async () => {
-      browser = await launch();
-      await warden.start();
-      tab = await open(browser, warden.url, { viewport: { width: 1440, height: 900 } });
-    });
-    after(async () => {
-      await browser.close();
-      await warden.remove();
-    });
+    const suite = served({ viewport: { width: 1440, height: 900 } });
+    const { warden } = suite;
 
     /** @param {number} turns how many have to come back */
     async function talk(turns) {
@@ -92,7 +80,7 @@ describe(
     }
 
     it('are the points of the API, bar by bar and row by row', async () => {
-      const { page } = tab;
+      const { page } = suite.tab;
       await page.goto('/stats?range=15m');
       await page.getByText('No request ended within this range').waitFor();
       await page.evaluate(() => Object.assign(window, { notReloaded: true }));
@@ -127,7 +115,7 @@ describe(
     });
 
     it('keep what was before a restart, mark it with a tick, and leave a gap', async () => {
-      const { page } = tab;
+      const { page } = suite.tab;
       const before = (await warden.get(query)).summary.requests;
       await warden.stop();
       await page.getByRole('alert').first().waitFor();
@@ -165,7 +153,7 @@ describe(
 
     it('had nothing to complain about on the console', () => {
       assert.deepEqual(
-        tab.faults.filter((fault) => !serverIsDown.test(fault)),
+        suite.tab.faults.filter((fault) => !serverIsDown.test(fault)),
         [],
       );
     });

@@ -1,30 +1,18 @@
 // The pages in the binary, against the real service under load.
 
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
-import { launch, noBrowser, open, serverIsDown } from './support/browser.js';
+import { describe, it } from 'node:test';
+import { noBrowser, serverIsDown } from './support/browser.js';
 import { eventually } from './support/eventually.js';
 import { assertPanelShows } from './support/panel.js';
 import { looks, openAll, places } from './support/tour.js';
 import { Load } from './support/load.js';
-import { noWarden, Warden } from './support/warden.js';
+import { noWarden } from './support/warden.js';
+import { served } from './support/served.js';
 
 describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 600_000 }, () => {
-  /** @type {import('playwright-core').Browser} */
-  let browser;
-  const warden = new Warden();
-  /** @type {Awaited<ReturnType<typeof open>>} */
-  let tab;
-
-  before(async () => {
-    browser = await launch();
-    await warden.start();
-    tab = await open(browser, warden.url);
-  });
-  after(async () => {
-    await browser.close();
-    await warden.remove();
-  });
+  const suite = served();
+  const { warden } = suite;
 
   it('has the pages embedded, under a policy that lets them speak to it only', async () => {
     const { text, headers } = await warden.page();
@@ -44,7 +32,7 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 600
    */
   async function lookAtAll(state, conversation) {
     for (const look of looks) {
-      const tour = await openAll(browser, warden.url, look, places(conversation));
+      const tour = await openAll(suite.browser, warden.url, look, places(conversation));
       await tour.look(state);
       await tour.close();
     }
@@ -53,7 +41,7 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 600
   it('looks right before anybody has asked for anything', () => lookAtAll('empty'));
 
   it('shows what the API gives, and follows it under load without a reload', async () => {
-    const { page } = tab;
+    const { page } = suite.tab;
     await page.goto('/models/demo');
     await page.getByText('Ready', { exact: true }).waitFor();
     await page.evaluate(() => Object.assign(window, { notReloaded: true }));
@@ -83,7 +71,7 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 600
   });
 
   it('says why, with the reason of the API', async () => {
-    const { page } = tab;
+    const { page } = suite.tab;
     const { requests } = await warden.get('/requests?limit=20&model=demo');
     const reason = requests[0].reason;
     assert.ok(reason);
@@ -93,7 +81,7 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 600
   });
 
   it('prints the same lines for Claude Code as the command does', async () => {
-    const shown = await tab.page.locator('#connect pre').innerText();
+    const shown = await suite.tab.page.locator('#connect pre').innerText();
     /** @param {string} text */
     const lines = (text) => {
       const words = [...text.matchAll(/^export ([A-Z_]+)=(.*)$/gm)];
@@ -104,7 +92,7 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 600
   });
 
   it('shows stats, conversations and requests', async () => {
-    const { page } = tab;
+    const { page } = suite.tab;
     await page.goto('/stats');
     await page.locator('canvas').first().waitFor();
     await page.goto('/requests');
@@ -126,7 +114,7 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 600
   });
 
   it('drains a replica by hand', async () => {
-    const { page } = tab;
+    const { page } = suite.tab;
     await page.goto('/models/demo');
     await page.getByRole('button', { name: 'Replica 3 Up' }).click();
     await page.getByRole('button', { name: 'Drain it' }).click();
@@ -139,7 +127,7 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 600
   });
 
   it('switches affinity, for the next request and over a restart', async () => {
-    const { page } = tab;
+    const { page } = suite.tab;
     await page.goto('/models/demo');
     await page.getByRole('switch', { name: 'Affinity' }).click();
     await page.getByRole('button', { name: 'Turn affinity off' }).click();
@@ -165,7 +153,7 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 600
     const paths = places(conversations[0].id);
     const tours = [];
     for (const look of looks.filter((look) => look.examined)) {
-      tours.push(await openAll(browser, warden.url, look, paths));
+      tours.push(await openAll(suite.browser, warden.url, look, paths));
     }
     await warden.stop();
     for (const tour of tours) {
@@ -180,7 +168,7 @@ describe('lm-warden serve', { skip: noBrowser ?? noWarden ?? false, timeout: 600
 
   it('had nothing to complain about on the console', () => {
     assert.deepEqual(
-      tab.faults.filter((fault) => !serverIsDown.test(fault)),
+      suite.tab.faults.filter((fault) => !serverIsDown.test(fault)),
       [],
     );
   });
