@@ -1,12 +1,11 @@
-// The stream of what changed (`/api/v1/events`): one per tab, reconnected with back-off, closed
-// while the tab is hidden or the operator paused the page. It carries no figures, only what to
-// read again, so nothing is lost while it is closed: whoever listens reads everything on return.
-//
-// The browser's own reconnection is not used: it gives up for good after an error status, and it
-// does not tell the page when it will try again.
+// What the pages know of the warden's stream of events: whether it is live, and who wants to hear of a
+// change. It is closed while the tab is hidden or the operator paused the page. It carries no
+// figures, only what to read again, so nothing is lost while it is closed: whoever listens reads
+// everything on return.
 
 import type { Changed, Hello } from '../api/types';
-import { backoffMs } from './backoff';
+import { SharedStream } from './shared-stream';
+import type { Said } from './stream';
 
 export type Status = 'connecting' | 'live' | 'lost' | 'paused';
 
@@ -25,9 +24,10 @@ class Events {
   /** While the pages are shut. */
   #held = true;
 
-  #source: EventSource | null = null;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #failures = 0;
+  #stream = new SharedStream((said) => this.#hear(said));
+  #open = false;
+  /** Whether changes may have gone unheard since everything was read. */
+  #missed = false;
   #listeners = new Set<Listener>();
 
   start() {
@@ -62,57 +62,56 @@ class Events {
   }
 
   retryNow() {
-    if (this.status !== 'lost') return;
-    this.#failures = 0;
-    this.#close();
-    this.#settle();
+    if (this.status === 'lost') this.#stream.retryNow();
   }
 
   #settle() {
     if (!this.awake) {
       this.#close();
       this.status = 'paused';
-    } else if (!this.#source) {
-      this.#open();
+    } else if (!this.#open) {
+      this.#open = true;
+      this.#missed = false;
+      this.status = 'connecting';
+      this.retryAt = null;
+      this.#stream.open();
       this.#tell('everything');
     }
   }
 
-  #open() {
-    clearTimeout(this.#timer);
-    if (this.status !== 'lost') this.status = 'connecting';
-    this.retryAt = null;
-    const source = new EventSource('/api/v1/events');
-    this.#source = source;
-    source.addEventListener('hello', (event) => this.#greet(JSON.parse(event.data) as Hello));
-    source.addEventListener('changed', (event) => this.#tell(JSON.parse(event.data) as Changed));
-    source.onerror = () => this.#lose();
+  #close() {
+    this.#open = false;
+    this.#stream.close();
+  }
+
+  #hear(said: Said) {
+    switch (said.kind) {
+      case 'opening':
+        // After a time of being live: another tab's stream has ended, and this is its successor.
+        this.#missed ||= this.status === 'live';
+        break;
+      case 'hello':
+        this.#greet(said.hello);
+        break;
+      case 'changed':
+        this.#tell(said.changed);
+        break;
+      case 'lost':
+        this.#missed = true;
+        this.status = 'lost';
+        this.lostSince = said.since;
+        this.retryAt = said.retryAt;
+    }
   }
 
   #greet(hello: Hello) {
     if (this.warden && this.warden.started !== hello.started) this.restarts += 1;
-    const returned = this.status === 'lost';
     this.warden = hello;
-    this.#failures = 0;
     this.status = 'live';
     this.lostSince = null;
-    if (returned) this.#tell('everything');
-  }
-
-  #lose() {
-    this.#close();
-    this.#failures += 1;
-    const wait_ms = backoffMs(this.#failures);
-    this.status = 'lost';
-    this.lostSince ??= Date.now() / 1000;
-    this.retryAt = (Date.now() + wait_ms) / 1000;
-    this.#timer = setTimeout(() => this.#open(), wait_ms);
-  }
-
-  #close() {
-    clearTimeout(this.#timer);
-    this.#source?.close();
-    this.#source = null;
+    this.retryAt = null;
+    if (this.#missed) this.#tell('everything');
+    this.#missed = false;
   }
 
   #tell(changed: Changed | 'everything') {

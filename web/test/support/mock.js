@@ -76,6 +76,11 @@ export class MockWarden {
     await new Promise((resolve) => server.close(resolve));
   }
 
+  /** How many streams of events are open. */
+  get streams() {
+    return this.#streams.size;
+  }
+
   /** Changes the scene and says so. @param {(scene: Scene) => Scene | void} change */
   change(change) {
     this.scene = change(this.scene) ?? this.scene;
