@@ -6,6 +6,7 @@
 
 #![deny(clippy::iter_over_hash_type)]
 
+mod alias;
 mod blame;
 mod dialect;
 mod error_body;
@@ -17,6 +18,7 @@ mod reply;
 pub mod serve;
 mod version;
 
+pub use alias::{alias_matches, is_glob};
 pub use blame::is_clients_mistake;
 pub use dialect::Dialect;
 pub use error_body::{ErrorKind, error_body, error_event, error_message};

@@ -56,7 +56,11 @@ impl Warden {
             .await?;
         let models: api::Models = parse(&http, "/api/v1/models", &answer)?;
         let found = models.models.iter().find(|known| {
-            known.name == model || known.aliases.iter().any(|alias| matches(alias, model))
+            known.name == model
+                || known
+                    .aliases
+                    .iter()
+                    .any(|alias| vllm::alias_matches(alias, model))
         });
         let Some(found) = found.cloned() else {
             let known: Vec<_> = models.models.into_iter().map(|known| known.name).collect();
@@ -170,13 +174,6 @@ fn patch(to: Settings, now: Settings) -> Value {
         patch["leases"] = json!(to.leases);
     }
     patch
-}
-
-fn matches(alias: &str, model: &str) -> bool {
-    match alias.strip_suffix('*') {
-        Some(beginning) => model.starts_with(beginning),
-        None => alias == model,
-    }
 }
 
 fn parse<T: serde::de::DeserializeOwned>(

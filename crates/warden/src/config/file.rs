@@ -84,7 +84,7 @@ pub(super) struct Auth {
 pub(super) struct Model {
     /// What clients ask for.
     pub(super) name: String,
-    /// Other names it answers to; one that ends in * stands for all names that begin so.
+    /// Other names it answers to; a * in one stands for any text.
     #[serde(default)]
     pub(super) aliases: Vec<String>,
     /// What runs the model.

@@ -11,7 +11,7 @@ use super::Vllm;
 pub struct Model {
     /// What clients ask for.
     pub name: String,
-    /// Other names; one that ends in `*` is a glob.
+    /// Other names; a `*` in one stands for any text.
     pub aliases: Vec<String>,
     /// What runs it.
     pub engine: Engine,

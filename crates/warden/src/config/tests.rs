@@ -115,11 +115,6 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ),
     (
         "name = \"m\"",
-        "name = \"m\"\naliases = [\"a*b\"]",
-        &["aliases", "a*b", "at its end"],
-    ),
-    (
-        "name = \"m\"",
         "name = \"m\"\ncolour = 1",
         &["unknown field `colour`", "aliases"],
     ),

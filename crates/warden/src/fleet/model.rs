@@ -57,7 +57,7 @@ pub enum ModelState {
 pub struct Model {
     /// What clients ask for.
     pub name: String,
-    /// Other names it answers to; an alias ending in `*` is a glob.
+    /// Other names it answers to; a `*` in an alias stands for any text.
     pub aliases: Vec<String>,
     /// Its router.
     pub router: RouterCell,

@@ -76,7 +76,7 @@ pub(super) fn version(gateway: &Gateway) -> Response<Body> {
 /// Names that a client can ask for as they stand: globs are none.
 fn names(model: &Model) -> impl Iterator<Item = &str> {
     let aliases = model.aliases.iter().map(String::as_str);
-    let plain = aliases.filter(|alias| !alias.ends_with('*') && *alias != model.name);
+    let plain = aliases.filter(|alias| !vllm::is_glob(alias) && *alias != model.name);
     std::iter::once(model.name.as_str()).chain(plain)
 }
 

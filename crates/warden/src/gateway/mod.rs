@@ -357,10 +357,7 @@ impl Gateway {
     /// The model that serves this name, and its configured name: exact names before globs.
     fn model(&self, asked: &str) -> Option<(&Arc<Model>, &Arc<str>)> {
         let exact = |model: &Model| model.name == asked || model.aliases.iter().any(|a| a == asked);
-        let globbed = |model: &Model| {
-            let mut globs = model.aliases.iter().filter_map(|a| a.strip_suffix('*'));
-            globs.any(|prefix| asked.starts_with(prefix))
-        };
+        let globbed = |model: &Model| model.aliases.iter().any(|a| vllm::alias_matches(a, asked));
         let models = &self.fleet.models;
         let index = models
             .iter()

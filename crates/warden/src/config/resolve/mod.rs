@@ -82,15 +82,7 @@ fn model(path: &str, file: file::Model, names: &mut BTreeSet<String>) -> Result<
         ));
     }
     for alias in &file.aliases {
-        let key = format!("{path}.aliases");
-        check_name(&key, alias, names)?;
-        if alias.strip_suffix('*').unwrap_or(alias).contains('*') {
-            return Err(ConfigError::value(
-                key,
-                alias.as_str(),
-                "may hold a * at its end only, such as \"claude-*\"",
-            ));
-        }
+        check_name(&format!("{path}.aliases"), alias, names)?;
     }
     Ok(Model {
         name: file.name,
