@@ -311,3 +311,22 @@ fn the_schema_names_every_key_of_the_file() {
     );
     assert_eq!(schema["additionalProperties"], false);
 }
+
+#[test]
+fn the_settings_page_has_a_row_for_every_key_of_the_file_and_no_other() {
+    let page = include_str!("../../../../docs/settings.md");
+    let mut documented: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
+        .map(|(key, _)| key)
+        .collect();
+    let schema: serde_json::Value = serde_json::from_str(&json_schema()).unwrap();
+    let tables = schema["$defs"].as_object().unwrap().values();
+    let mut keys: Vec<&str> = tables
+        .filter_map(|table| table["properties"].as_object())
+        .flat_map(|properties| properties.keys().map(String::as_str))
+        .collect();
+    documented.sort_unstable();
+    keys.sort_unstable();
+    assert_eq!(documented, keys);
+}
