@@ -7,3 +7,7 @@ mod fleet;
 mod gateway;
 mod operators;
 mod support;
+
+/// Counts what is allocated, for the tests that ask (`faults::bytes`).
+#[global_allocator]
+static ALLOCATOR: &stats_alloc::StatsAlloc<std::alloc::System> = &stats_alloc::INSTRUMENTED_SYSTEM;
