@@ -13,7 +13,7 @@ use std::{
 
 use nix::sys::signal::Signal;
 
-use crate::support::{CONFIG, Warden, drawn, homes_bytes, messages, until};
+use crate::support::{CONFIG, Warden, drawn, homes_bytes, messages, seeds, until};
 
 const SESSIONS: u64 = 5;
 /// Least bytes of one home on disk.
@@ -54,21 +54,9 @@ impl Plan {
     }
 }
 
-fn seeds() -> Range<u64> {
-    let number = |text: &str| text.parse().expect("a number");
-    if let Ok(seed) = std::env::var("LM_WARDEN_SEED") {
-        let seed = number(&seed);
-        return seed..seed + 1;
-    }
-    std::env::var("LM_WARDEN_SEEDS").map_or(USUAL_SEEDS, |seeds| {
-        let (from, to) = seeds.split_once("..").expect("FROM..TO");
-        number(from)..number(to)
-    })
-}
-
 /// Runs a law for each seed.
 fn whatever_the_seed(test: &str, law: impl Fn(&Plan)) {
-    for seed in seeds() {
+    for seed in seeds(USUAL_SEEDS) {
         let plan = Plan::of(seed);
         assert!(
             catch_unwind(AssertUnwindSafe(|| law(&plan))).is_ok(),

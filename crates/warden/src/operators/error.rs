@@ -24,6 +24,9 @@ pub(super) enum ApiError {
     /// Theirs: a body of no use at that size.
     #[error("the body is larger than {BODY_BYTES_MAX} bytes, the most that is taken here")]
     TooLarge,
+    /// Theirs: a body that takes too long.
+    #[error("the body arrived too slowly")]
+    BodyTimeout,
     /// No admin's key, or not from here.
     #[error(transparent)]
     Denied(Denied),
@@ -60,6 +63,7 @@ impl ApiError {
             Self::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
             Self::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+            Self::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, "body_timeout"),
             Self::Denied(denied) if denied.status() == StatusCode::UNAUTHORIZED => {
                 (StatusCode::UNAUTHORIZED, "unauthorized")
             }

@@ -1,5 +1,7 @@
 //! Parameters of requests, with this API's errors where they do not fit.
 
+use std::time::Duration;
+
 use axum::extract::{
     FromRequest, FromRequestParts, OriginalUri, Path, Query, Request,
     rejection::{PathRejection, QueryRejection},
@@ -7,8 +9,13 @@ use axum::extract::{
 use bytes::Bytes;
 use http::{StatusCode, request::Parts};
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use super::{error::ApiError, pages::ASKED_CHARS_MAX};
+
+/// How long a body may take. They are small, and the one of a login may be a stranger's, who could
+/// otherwise hold a connection with a byte a minute.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Parts of the path.
 #[derive(Debug)]
@@ -55,7 +62,8 @@ impl<S: Send + Sync> FromRequest<S> for InBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        match Bytes::from_request(request, state).await {
+        let body = timeout(BODY_TIMEOUT, Bytes::from_request(request, state));
+        match body.await.map_err(|_| ApiError::BodyTimeout)? {
             Ok(bytes) => Ok(Self(bytes)),
             Err(error) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
                 Err(ApiError::TooLarge)
@@ -75,4 +83,24 @@ pub(super) fn object<T: DeserializeOwned>(body: &[u8], holds: &str) -> Result<T,
                 "the body must be a JSON object with {holds}: {error}"
             ))
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use tokio_stream::{StreamExt as _, wrappers::IntervalStream};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_trickles_is_not_waited_for() {
+        let ticks = IntervalStream::new(tokio::time::interval(Duration::from_secs(1)));
+        let bytes = ticks.map(|_| Ok::<_, std::io::Error>(Bytes::from_static(b" ")));
+        let slow = Request::new(Body::from_stream(bytes));
+        let error = InBody::from_request(slow, &()).await.unwrap_err();
+        assert!(matches!(error, ApiError::BodyTimeout), "{error:?}");
+
+        let quick = Request::new(Body::from("{}"));
+        assert_eq!(InBody::from_request(quick, &()).await.unwrap().0, "{}");
+    }
 }

@@ -5,6 +5,8 @@
 mod engine;
 mod http;
 mod process;
+#[path = "../../../../warden/tests/it/support/seeds.rs"]
+mod seeds;
 
 use std::{
     process::{Command, Output, Stdio},
@@ -14,6 +16,7 @@ use std::{
 pub(crate) use engine::EngineProcess;
 pub(crate) use http::{Url, messages};
 pub(crate) use process::{CONFIG, REFUSED_BY_THE_ENGINE, Warden, homes_bytes};
+pub(crate) use seeds::seeds;
 
 /// Bound of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

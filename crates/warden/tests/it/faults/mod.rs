@@ -47,6 +47,7 @@ use self::{
     engine::{Engine, Log, State},
     laws::Remains,
 };
+use crate::support::seeds;
 
 /// Seeds of a usual run.
 const USUAL_SEEDS: std::ops::Range<u64> = 0..120;
@@ -204,19 +205,6 @@ fn run(seed: u64) -> Vec<Seen> {
     drop(runtime);
     remains.are_none();
     told
-}
-
-/// The seeds that the environment names, or the usual ones.
-fn seeds(usual: std::ops::Range<u64>) -> std::ops::Range<u64> {
-    let number = |text: &str| text.parse().expect("a number");
-    if let Ok(seed) = std::env::var("LM_WARDEN_SEED") {
-        let seed = number(&seed);
-        return seed..seed + 1;
-    }
-    std::env::var("LM_WARDEN_SEEDS").map_or(usual, |seeds| {
-        let (from, to) = seeds.split_once("..").expect("FROM..TO");
-        number(from)..number(to)
-    })
 }
 
 #[test]

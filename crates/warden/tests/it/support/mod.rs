@@ -3,6 +3,7 @@
 mod client;
 mod engine;
 mod http;
+mod seeds;
 mod steps;
 mod warden;
 
@@ -11,6 +12,7 @@ use std::{future::Future, time::Duration};
 pub(crate) use client::{Client, Ended, Reply, get, post};
 pub(crate) use engine::{Conn, Engine, json_reply};
 pub(crate) use http::Wire;
+pub(crate) use seeds::seeds;
 pub(crate) use steps::Steps;
 pub(crate) use warden::{Setup, Warden};
 
