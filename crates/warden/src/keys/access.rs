@@ -131,7 +131,7 @@ impl Access {
         if let Some(holder) = self.holder(headers)? {
             return Ok(Some(holder));
         }
-        check_host(host)?;
+        check_host(headers, host)?;
         // A page cannot send JSON to another site unless that allows it, and this one never does:
         // so JSON is from an application that is no page, whatever its browser engine says.
         if is_cross_site(headers) && !is_json(headers) {
@@ -164,7 +164,7 @@ impl Access {
             return Ok(Some(holder));
         }
         let none = self.holder(headers)?;
-        check_host(host)?;
+        check_host(headers, host)?;
         Ok(none)
     }
 
@@ -174,7 +174,7 @@ impl Access {
         match self.shown(headers) {
             Shown::Valid(holder) if holder.key.role == api::KeyRole::Client => Err(Denied::Role),
             _ if self.required => Ok(()),
-            _ => check_host(host),
+            _ => check_host(headers, host),
         }
     }
 
@@ -243,11 +243,18 @@ impl Access {
     }
 }
 
-fn check_host(host: Option<&str>) -> Result<(), Denied> {
+fn check_host(headers: &HeaderMap, host: Option<&str>) -> Result<(), Denied> {
     match host {
         Some(host) if is_this_machine(host) => Ok(()),
+        Some(host) if is_one_word(host) && !is_a_browsers(headers) => Ok(()),
         _ => Err(Denied::Host),
     }
+}
+
+/// Whether a browser sent it: each says which languages it wants, and no page can take that out.
+fn is_a_browsers(headers: &HeaderMap) -> bool {
+    const MARKS: [&str; 4] = ["accept-language", "origin", "referer", "sec-fetch-mode"];
+    MARKS.into_iter().any(|mark| headers.contains_key(mark))
 }
 
 /// Stands for two lines of `Host`, for one that is no text, and for one that differs from the URL's:
@@ -269,20 +276,28 @@ pub(crate) fn host<'a>(headers: &'a HeaderMap, uri: &'a http::Uri) -> Option<&'a
     Some(of_line)
 }
 
-/// Whether a `Host` names a loopback address, or has no dot: programs write any word there, and no
-/// stranger has a domain without a dot, so no page of theirs is reached under one.
+/// Whether a `Host` names a loopback address.
 fn is_this_machine(host: &str) -> bool {
-    let Ok(authority) = host.parse::<Authority>() else {
-        return false;
-    };
+    name_of(host).is_some_and(|name| match name.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => name.eq_ignore_ascii_case("localhost"),
+    })
+}
+
+/// Whether a `Host` is a name without a dot. Programs write any word there. No stranger on the
+/// internet has such a name; one on the same network may answer for it (LLMNR, a search domain).
+fn is_one_word(host: &str) -> bool {
+    name_of(host).is_some_and(|name| !name.is_empty() && !name.contains(['.', ':']))
+}
+
+/// The name or address in a `Host`, without port and brackets.
+fn name_of(host: &str) -> Option<String> {
+    let authority = host.parse::<Authority>().ok()?;
     let name = authority.host();
     let address = name
         .strip_prefix('[')
         .and_then(|name| name.strip_suffix(']'));
-    match address.unwrap_or(name).parse::<IpAddr>() {
-        Ok(address) => address.is_loopback(),
-        Err(_) => !name.is_empty() && !name.contains(['.', '[']),
-    }
+    Some(address.unwrap_or(name).to_owned())
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -326,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_and_names_that_no_stranger_has_are_this_machine() {
+    fn only_loopback_names_are_this_machine() {
         for host in [
             "localhost",
             "LOCALHOST:8484",
@@ -334,7 +349,6 @@ mod tests {
             "127.8.9.1",
             "[::1]:8484",
             "[::1]",
-            "gpu-box:8484",
         ] {
             assert!(is_this_machine(host), "{host}");
         }
@@ -342,6 +356,7 @@ mod tests {
             "",
             "evil.example",
             "evil.",
+            "gpu-box:8484",
             "[::2]",
             "2130706433.example",
             "localhost.evil.example:8484",
@@ -352,6 +367,26 @@ mod tests {
         ] {
             assert!(!is_this_machine(host), "{host}");
         }
+    }
+
+    #[test]
+    fn a_word_without_a_dot_is_enough_for_programs_alone() {
+        let none = HeaderMap::new();
+        for host in ["gpu-box:8484", "w"] {
+            assert_eq!(check_host(&none, Some(host)), Ok(()), "{host}");
+            for mark in ["accept-language", "origin", "referer", "sec-fetch-mode"] {
+                let mut headers = HeaderMap::new();
+                // A page may write its own languages, and even none.
+                headers.insert(mark, HeaderValue::from_static(""));
+                let denied = check_host(&headers, Some(host));
+                assert_eq!(denied, Err(Denied::Host), "{host} {mark}");
+                assert_eq!(check_host(&headers, Some("localhost")), Ok(()));
+            }
+        }
+        for host in ["", "evil.example", "evil.", "[::2]", "10.0.0.1"] {
+            assert_eq!(check_host(&none, Some(host)), Err(Denied::Host), "{host}");
+        }
+        assert_eq!(check_host(&none, None), Err(Denied::Host));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct DataDir {
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
     /// The file system's word.
-    #[error("the data directory cannot be used: {}: {cause}; let lm-warden write there, or choose another with server.data_dir", path.display())]
+    #[error("the data directory cannot be used: {}: {cause}; make room and let lm-warden write there, or choose another with server.data_dir", path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
