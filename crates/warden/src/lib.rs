@@ -20,6 +20,7 @@ pub mod persist;
 pub mod reload;
 mod seldom;
 pub mod serve;
+mod site;
 pub mod supervisor;
 pub mod telemetry;
 pub mod upstream;

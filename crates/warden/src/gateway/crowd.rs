@@ -6,7 +6,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Open connections by address; as many entries as connections at most.
+use crate::site::site;
+
+/// Open connections by address (of IPv6: by site); as many entries as connections at most.
 #[derive(Debug, Clone)]
 pub(super) struct Crowd {
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
@@ -23,7 +25,7 @@ impl Crowd {
 
     /// A place for a connection from there; `None` where the address has too many.
     pub(super) fn enter(&self, address: IpAddr) -> Option<Place> {
-        let address = address.to_canonical();
+        let address = site(address);
         let mut counts = self.counts();
         let count = counts.entry(address).or_insert(0);
         if *count >= self.max {
@@ -67,12 +69,20 @@ mod tests {
     #[test]
     fn each_address_has_its_own_places_and_leaves_nothing() {
         let crowd = Crowd::new(2);
-        let [a, b, mapped] = ["192.0.2.1", "192.0.2.2", "::ffff:192.0.2.1"]
-            .map(|address| address.parse::<IpAddr>().unwrap());
+        let [a, b, mapped, v6, neighbour] = [
+            "192.0.2.1",
+            "192.0.2.2",
+            "::ffff:192.0.2.1",
+            "2001:db8::1",
+            "2001:db8::2",
+        ]
+        .map(|address| address.parse::<IpAddr>().unwrap());
         let held = [crowd.enter(a).unwrap(), crowd.enter(mapped).unwrap()];
         assert!(crowd.enter(a).is_none());
         drop(crowd.enter(b).unwrap());
-        drop(held);
+        let site = [crowd.enter(v6).unwrap(), crowd.enter(neighbour).unwrap()];
+        assert!(crowd.enter(v6).is_none());
+        drop((held, site));
         assert!(crowd.counts().is_empty());
         assert!(crowd.enter(a).is_some());
     }

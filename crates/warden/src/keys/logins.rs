@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, header};
 use routing::Time;
 
 use super::secret::{Hash, KeyId, hex};
-use crate::clock;
+use crate::{clock, site::site};
 
 /// Sessions that are kept; past it the one that was used least recently ends.
 const SESSIONS_MAX: usize = 1000;
@@ -94,7 +94,7 @@ impl Logins {
     /// How long this address must wait before it may try again, in whole seconds.
     pub(super) fn wait_s(&self, address: IpAddr) -> Option<u32> {
         let now = clock::now();
-        let failures = self.failures().get(&network(address)).copied()?;
+        let failures = self.failures().get(&site(address)).copied()?;
         let wait = failures.until().since(now);
         (wait > Duration::ZERO).then(|| wait.as_secs_f64().ceil() as u32)
     }
@@ -103,7 +103,7 @@ impl Logins {
     pub(super) fn failed(&self, address: IpAddr) {
         let now = clock::now();
         let mut all = self.failures();
-        let address = network(address);
+        let address = site(address);
         if all.len() >= ADDRESSES_MAX && !all.contains_key(&address) {
             let oldest = all.iter().min_by_key(|(_, failures)| failures.last);
             if let Some(oldest) = oldest.map(|(address, _)| *address) {
@@ -132,7 +132,7 @@ impl Logins {
         getrandom::fill(&mut token)?;
         let token = hex(&token);
         let now = clock::now();
-        self.failures().remove(&network(address));
+        self.failures().remove(&site(address));
         let mut sessions = self.sessions();
         sessions.retain(|_, session| !session.is_over(now));
         if sessions.len() >= SESSIONS_MAX {
@@ -203,17 +203,6 @@ impl Logins {
     }
 }
 
-/// Whose address it is: one host of IPv4, or the /64 that one site of IPv6 has to itself.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let network = address.to_bits() >> 64 << 64;
-            IpAddr::V6(network.into())
-        }
-        v4 @ IpAddr::V4(_) => v4,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,10 +268,5 @@ mod tests {
         assert_eq!(logins.wait_s("192.0.2.1".parse().unwrap()), None);
         logins.begin(KeyId(1), HOME).unwrap();
         assert_eq!(logins.wait_s(HOME), None, "the right key forgives");
-
-        let mapped: IpAddr = "::ffff:192.0.2.9".parse().unwrap();
-        assert_eq!(network(mapped), "192.0.2.9".parse::<IpAddr>().unwrap());
-        let neighbour: IpAddr = "2001:db8::1:2:3".parse().unwrap();
-        assert_eq!(network(neighbour), "2001:db8::".parse::<IpAddr>().unwrap());
     }
 }
