@@ -50,7 +50,7 @@ const { conversations } = await warden.get('/conversations?sort=turns&order=desc
 let conversation = conversations[0].id;
 for (const { id } of conversations) {
   const { requests } = await warden.get(`/requests?session=${id}&limit=200`);
-  const rewritten = requests.some((/** @type {any} */ one) => one.cold?.cause === 'prefix_changed');
+  const rewritten = requests.some((/** @type {any} */ one) => one.cold?.why === 'prefix_changed');
   if (rewritten) conversation = id;
 }
 /** @type {[string, string][]} */

@@ -223,6 +223,7 @@ fn get_history() {}
         ("model" = Option<String>, Query),
         ("route" = Option<Route>, Query),
         ("end" = Option<RequestEnd>, Query),
+        ("in_flight" = Option<bool>, Query, description = "true: only those that have not ended"),
         ("replica" = Option<u16>, Query),
         ("ended_from" = Option<f64>, Query, description = "ended at or after, in epoch seconds"),
         ("ended_to" = Option<f64>, Query, description = "ended before, in epoch seconds"),

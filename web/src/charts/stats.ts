@@ -39,6 +39,12 @@ const routes: { route: Route | null; colour: keyof Palette; turn: number | null 
 
 const routeWord = (route: Route | null | undefined) => route ?? 'no decision';
 
+interface Title {
+  text: string;
+  top: number;
+  textStyle?: { fontWeight?: number; color?: string };
+}
+
 /** The steps that have marks, with their texts. */
 function marked(stats: Stats): Map<number, string[]> {
   const begin = stats.points[0]?.t ?? 0;
@@ -111,28 +117,36 @@ export function statsChart(stats: Stats): Chart {
   };
 
   return {
-    height_px: 584,
+    height_px: 602,
     option: (p) => ({
       ...base(p, say),
       title: [
         { text: 'Prompt tokens per second', top: 3 },
         { text: 'Completion tokens per second', top: 234 },
         { text: 'Time to the first byte: p50, and p95 dashed', top: 348 },
+        { text: 'Requests ended, by route', top: 462 },
         {
-          text: `Requests ended: ${used.map(({ route }) => routeWord(route)).join(', ')}, from below`,
-          top: 462,
+          text: `From below: ${used.map(({ route }) => routeWord(route)).join(', ')}`,
+          top: 478,
+          textStyle: { fontWeight: 400, color: p.quiet },
         },
-      ].map((title) => ({
+      ].map(({ textStyle = {}, ...title }: Title) => ({
         ...title,
         left: 0,
         padding: 0,
-        textStyle: { fontSize: 12, fontWeight: 600, color: p.text, fontFamily: p.font },
+        textStyle: {
+          fontSize: 12,
+          fontWeight: 600,
+          color: p.text,
+          fontFamily: p.font,
+          ...textStyle,
+        },
       })),
       grid: [
         { top: 24, height: 190 },
         { top: 258, height: 70 },
         { top: 372, height: 70 },
-        { top: 486, height: 70 },
+        { top: 504, height: 70 },
       ].map((grid) => ({ ...grid, left: 56, right: 8, outerBoundsMode: 'none' })),
       xAxis: [0, 1, 2, 3].map((index) => categoryAxis(p, labels, index, index === 3)),
       yAxis: [

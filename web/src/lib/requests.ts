@@ -3,12 +3,21 @@
 import type { Request } from '../api/types';
 import type { Column } from './listing.svelte';
 
-/** `named`: with the conversation's column. */
+/** `named`: with the conversation's column; else with the silence before each turn. */
 export function requestColumns(named: boolean): Column<Request>[] {
   const columns: (Column<Request> | null)[] = [
     { key: 't', label: 'Arrived', value: (request) => request.t },
     named ? { key: 'conversation', label: 'Conversation', value: (r) => r.conversation } : null,
     { key: 'turn', label: 'Turn', number: true, value: (request) => request.turn },
+    named
+      ? null
+      : {
+          key: 'gap',
+          label: 'Silence',
+          title: 'From the end of the turn before to its arrival',
+          number: true,
+          value: (request) => request.gap_ms,
+        },
     { key: 'route', label: 'Route', value: (request) => request.route },
     { key: 'replica', label: 'Replica', number: true, value: (request) => request.replica },
     {
@@ -42,6 +51,15 @@ export function requestColumns(named: boolean): Column<Request>[] {
       number: true,
       value: (request) => request.cached_tokens,
     },
+    named
+      ? null
+      : {
+          key: 'computed',
+          label: 'Computed',
+          title: 'All other prompt tokens',
+          number: true,
+          value: (request) => request.computed_tokens,
+        },
     {
       key: 'prompt',
       api: 'prompt_tokens',

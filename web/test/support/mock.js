@@ -186,6 +186,7 @@ export class MockWarden {
       const list = this.scene.requests.filter(
         (one) =>
           (!only || one.model === only) &&
+          (!url.searchParams.has('in_flight') || one.end == null) &&
           (!session || one.session === session || one.conversation === session) &&
           isWithin(one, url.searchParams),
       );

@@ -54,6 +54,7 @@ pub use self::{
 use self::{
     health::Health,
     reader::Readers,
+    requests::Found,
     writer::{Message, SharedBounds, Writer},
 };
 use crate::{clock, config};
@@ -197,6 +198,10 @@ impl History {
         query: RequestsQuery,
         unwritten: impl FnOnce() -> Vec<api::Request>,
     ) -> Result<api::Requests, HistoryError> {
+        if query.in_flight {
+            let chosen = query.select(unwritten());
+            return Ok(query.page(chosen, 0, Found::default()));
+        }
         self.flush().await;
         let chosen = query.select(unwritten());
         // Each of them stands before some of the rows, so the page's rows begin no earlier.

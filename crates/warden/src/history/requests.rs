@@ -1,7 +1,8 @@
 //! Lists of requests: filters, order and page, over those in the file and those that are not there
 //! yet.
 //!
-//! In the order of arrival everything can be reached, page by page. Any other order, and the search
+//! In the order of arrival everything can be reached, page by page; what is rare (any route but the
+//! usual, any end but the good one) by an index of its own, since it would be searched for long. Any other order, and the search
 //! for words, looks at the youngest [`WINDOW`] only, since no index serves them; the answer says so.
 
 use routing::Time;
@@ -30,6 +31,8 @@ pub struct RequestsQuery {
     pub route: Option<api::Route>,
     /// Ended so.
     pub end: Option<api::RequestEnd>,
+    /// Has not ended, so that none is in the file.
+    pub in_flight: bool,
     /// On this replica.
     pub replica: Option<u16>,
     /// Ended at or after this.
@@ -49,7 +52,7 @@ pub struct RequestsQuery {
 }
 
 /// Rows of the file, and how many there are.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Found {
     rows: Vec<api::Request>,
     matching: u64,
@@ -76,6 +79,13 @@ impl Conditions {
     }
 }
 
+/// Which of the indexes of rare things helps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unusual {
+    Route,
+    End,
+}
+
 impl RequestsQuery {
     /// Whether a request that is not in the file belongs to the list.
     fn matches(&self, request: &api::Request) -> bool {
@@ -97,6 +107,7 @@ impl RequestsQuery {
             })
             && self.route.is_none_or(|route| request.route == Some(route))
             && self.end.is_none_or(|end| request.end == Some(end))
+            && !(self.in_flight && request.end.is_some())
             && self
                 .replica
                 .is_none_or(|replica| request.replica == Some(replica))
@@ -116,11 +127,28 @@ impl RequestsQuery {
         self.words.is_some() || self.sort.by != Column::Arrived
     }
 
-    /// What an index helps with, and what it does not.
+    /// What leads to few rows, where the query asks for something unusual. A session leads to fewer.
+    fn unusual(&self) -> Option<Unusual> {
+        if self.session.is_some() || self.sessions.is_some() || self.is_windowed() {
+            return None;
+        }
+        let is_route = self.route.is_some_and(|route| route != api::Route::Sticky);
+        let is_end = (self.end).is_some_and(|end| end != api::RequestEnd::Complete);
+        match (is_route, is_end) {
+            (true, _) => Some(Unusual::Route),
+            (false, true) => Some(Unusual::End),
+            (false, false) => None,
+        }
+    }
+
+    /// What an index helps with, and what it does not. A `+` keeps the database from taking an index
+    /// that leads to more rows; an unusual one has to be named as its index is.
     fn conditions(&self) -> (Conditions, Conditions) {
         let (mut first, mut then) = (Conditions::default(), Conditions::default());
+        let unusual = self.unusual();
         if let Some(model) = &self.model {
-            first.add("model = ?", model.clone());
+            let sql = unusual.map_or("model = ?", |_| "+model = ?");
+            first.add(sql, model.clone());
         }
         if let Some(id) = &self.session {
             let past = format!("{id}g"); // behind every hex digit
@@ -151,10 +179,18 @@ impl RequestsQuery {
                 .push(Box::new(before.id.to_be_bytes().to_vec()));
         }
         if let Some(route) = self.route {
-            then.add("route = ?", words::word(&ROUTES, &route));
+            let sql = match unusual {
+                Some(Unusual::Route) => "route = ? AND route <> 'sticky'",
+                _ => "route = ?",
+            };
+            then.add(sql, words::word(&ROUTES, &route));
         }
         if let Some(end) = self.end {
-            then.add("ending = ?", words::word(&ENDS, &end));
+            let sql = match unusual {
+                Some(Unusual::End) => "ending = ? AND ending <> 'complete'",
+                _ => "ending = ?",
+            };
+            then.add(sql, words::word(&ENDS, &end));
         }
         if let Some(replica) = self.replica {
             then.add("replica = ?", i64::from(replica));

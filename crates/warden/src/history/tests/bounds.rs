@@ -83,6 +83,9 @@ fn a_file_of_any_older_version_is_brought_up_to_date_with_what_is_in_it() {
         "INSERT INTO requests (id, arrived_us, ended_us, api, scores, model, route, ending, cold, side)
          VALUES (zeroblob(16), 1800000000000000, 1800000000100000, 'messages', '[]', 'demo',
             'sticky', 'complete', 'of no version', 1)",
+        "INSERT INTO requests (id, arrived_us, ended_us, api, scores, model, route, ending, cold, side)
+         VALUES (zeroblob(16), 1800000000000000, 1800000000100000, 'messages', '[]', 'demo',
+            'spilled', 'cut', 'of no version', 1)",
     ];
     assert_eq!(rows.len(), schema::VERSION + 1, "a row for each version");
     for (version, row) in rows.into_iter().enumerate() {

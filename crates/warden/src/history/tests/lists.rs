@@ -123,6 +123,25 @@ fn the_last_turn_of_a_conversation_is_the_youngest_that_ended_well() {
 }
 
 #[test]
+fn what_is_in_flight_is_listed_oldest_first_and_only_that() {
+    let flying = |number| api::Request {
+        end: None,
+        total_ms: None,
+        ..request(number, 1_000 * number)
+    };
+    let query = RequestsQuery {
+        in_flight: true,
+        sort: Sort::parse("t").unwrap(),
+        limit: 2,
+        ..all()
+    };
+    let unwritten = vec![flying(3), flying(1), request(2, 2_000), flying(4)];
+    let page = query.page(query.select(unwritten), 0, Found::default());
+    assert_eq!(ids(&page), [1, 3]);
+    assert_eq!(page.matching, 3);
+}
+
+#[test]
 fn no_page_scans_the_table_and_none_sorts_what_an_index_orders() {
     let file = File::with([request(1, 0)]);
     let queries = [
@@ -144,6 +163,29 @@ fn no_page_scans_the_table_and_none_sorts_what_an_index_orders() {
         let plan = query.plan(&file.reader()).unwrap();
         assert!(plan.contains("USING INDEX requests_"), "{query:?}: {plan}");
         assert!(!plan.contains("TEMP B-TREE"), "{query:?}: {plan}");
+    }
+    let unusual = [
+        (Some(Route::Spilled), None, "requests_unusual_route"),
+        (None, Some(RequestEnd::EngineError), "requests_unusual_end"),
+        (
+            Some(Route::Sticky),
+            Some(RequestEnd::Cut),
+            "requests_unusual_end",
+        ),
+    ];
+    for (route, end, index) in unusual {
+        for model in [None, Some("demo".into())] {
+            let query = RequestsQuery {
+                route,
+                end,
+                model,
+                ended_from: Some(Time(1)),
+                ..all()
+            };
+            let plan = query.plan(&file.reader()).unwrap();
+            assert!(plan.contains(index), "{query:?}: {plan}");
+            assert!(!plan.contains("TEMP B-TREE"), "{query:?}: {plan}");
+        }
     }
     let session = RequestsQuery {
         session: Some("abcd".into()),
@@ -200,7 +242,12 @@ fn any_query() -> impl Strategy<Value = RequestsQuery> {
             RequestsQuery {
                 model: a.then(|| "demo".to_owned()),
                 route: b.then_some(Route::New),
-                end: c.then_some(RequestEnd::Complete),
+                end: c.then_some(if a {
+                    RequestEnd::Complete
+                } else {
+                    RequestEnd::Cut
+                }),
+                in_flight: false,
                 replica: d.then_some(replica),
                 ended_from: e.then_some(ended(1)),
                 ended_to: e.then_some(ended(ms)),
