@@ -157,6 +157,7 @@ pub struct Server {
     tls: Option<Arc<Tls>>,
     full: Seldom,
     crowded: Seldom,
+    failing: Seldom,
 }
 
 impl Server {
@@ -176,6 +177,7 @@ impl Server {
             tls: None,
             full: Seldom::default(),
             crowded: Seldom::default(),
+            failing: Seldom::default(),
         };
         (server, handle)
     }
@@ -228,7 +230,9 @@ impl Server {
                 Some((stream, address, (permit, place)))
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                if let Some(times) = self.failing.due() {
+                    tracing::warn!(%error, times, "connections could not be accepted");
+                }
                 sleep(ACCEPT_PAUSE).await;
                 None
             }
