@@ -27,6 +27,7 @@ mod forward;
 mod headers;
 mod identity;
 mod inbound;
+mod lanes;
 mod ledger;
 mod limits;
 mod lobby;
@@ -54,6 +55,7 @@ use routing::Seed;
 
 pub use body::{Body, BoxError, FallbackBody, ReplyError};
 pub use fallback::{Fallback, PeerAddress};
+pub use lanes::Lanes;
 pub use limits::Limits;
 pub use server::{DrainHandle, Drained, Peer, Server};
 pub use tls::{Tls, TlsError};

@@ -31,6 +31,7 @@ use super::{
     Gateway,
     activity::Activity,
     crowd::{Crowd, Place},
+    lanes::Lanes,
     limits::Limits,
     stall::StallGuard,
     taken::Taken,
@@ -155,6 +156,7 @@ pub struct Server {
     permits: Arc<Semaphore>,
     crowd: Crowd,
     tls: Option<Arc<Tls>>,
+    lanes: Option<Lanes>,
     full: Seldom,
     crowded: Seldom,
     failing: Seldom,
@@ -175,6 +177,7 @@ impl Server {
             permits,
             crowd,
             tls: None,
+            lanes: None,
             full: Seldom::default(),
             crowded: Seldom::default(),
             failing: Seldom::default(),
@@ -189,6 +192,13 @@ impl Server {
         self
     }
 
+    /// Serves connections on threads of their own instead of the runtime that accepts them.
+    #[must_use]
+    pub fn on(mut self, lanes: Lanes) -> Self {
+        self.lanes = Some(lanes);
+        self
+    }
+
     /// Accepts until the handle drains or aborts, then returns once everything has ended.
     pub async fn run(self, listener: TcpListener) -> Drained {
         let (alive, all_closed) = mpsc::channel::<Infallible>(1);
@@ -200,16 +210,27 @@ impl Server {
                 accepted = self.accept(&listener) => accepted,
             };
             if let Some((stream, address, held)) = accepted {
-                let (gateway, tls) = (Arc::clone(&self.gateway), self.tls.clone());
-                let (phase, alive) = (self.handle.phase.subscribe(), alive.clone());
-                tokio::spawn(async move {
-                    serve(gateway, tls, (stream, address), phase).await;
-                    drop((held, alive));
-                });
+                self.start((stream, address), (held, alive.clone()));
             }
         }
         drop((listener, alive));
         self.drain(all_closed).await
+    }
+
+    fn start(&self, (stream, address): (TcpStream, SocketAddr), held: impl Send + 'static) {
+        let (gateway, tls) = (Arc::clone(&self.gateway), self.tls.clone());
+        let phase = self.handle.phase.subscribe();
+        let serve = move |stream| async move {
+            serve(gateway, tls, (stream, address), phase).await;
+            drop(held);
+        };
+        let Some(lanes) = &self.lanes else {
+            tokio::spawn(serve(stream));
+            return;
+        };
+        if let Err(error) = lanes.spawn(stream, serve) {
+            tracing::warn!(client = %address, %error, "a connection could not be served");
+        }
     }
 
     async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr, Held)> {

@@ -20,7 +20,7 @@ use crate::{
     config::{self, Config, Engine},
     fetch::path_segment,
     fleet::{self, Fleet, Simulator, Watch},
-    gateway::{Fallback, Gateway, Limits, Server, Tls, TlsError},
+    gateway::{Fallback, Gateway, Lanes, Limits, Server, Tls, TlsError},
     gpus::Gpus,
     history::History,
     keys::{self, Access, KeyFile, Ring},
@@ -160,7 +160,8 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     watchers.spawn(Arc::clone(access.ring()).watch());
     watchers.spawn(follow(tls.clone()));
     let (server, handle) = Server::new(Arc::new(gateway));
-    let server = server.over(tls.clone());
+    let lanes = Lanes::start().map_err(system("a thread"))?;
+    let server = server.over(tls.clone()).on(lanes);
     eprint!("{}", banner(address, &config));
     let mut listening = tokio::spawn(server.run(listener));
     let notifier = Arc::new(Notifier::from_environment());

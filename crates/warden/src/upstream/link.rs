@@ -5,6 +5,7 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
+    thread::{self, ThreadId},
 };
 
 use http::{Request, Response};
@@ -34,6 +35,8 @@ pub struct Link {
     /// `None` once the connection has closed.
     driver: Option<Connection<TokioIo<Stream>, Payload>>,
     reused: bool,
+    /// The thread that opened it; its runtime is the one that hears of the socket.
+    home: ThreadId,
 }
 
 impl std::fmt::Debug for Link {
@@ -54,6 +57,7 @@ impl Link {
             sender,
             driver: Some(driver),
             reused: false,
+            home: thread::current().id(),
         }))
     }
 
@@ -79,6 +83,11 @@ impl Link {
     /// Whether it can carry another request right now.
     pub(super) fn is_idle(&mut self, cx: &mut Context<'_>) -> bool {
         self.drive(cx) && matches!(self.sender.poll_ready(cx), Poll::Ready(Ok(())))
+    }
+
+    /// Whether using it here wakes no other thread.
+    pub(super) fn is_at_home(&self) -> bool {
+        self.home == thread::current().id()
     }
 
     pub(super) fn mark_reused(&mut self) {

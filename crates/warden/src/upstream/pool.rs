@@ -104,11 +104,20 @@ impl Target {
         // Nobody waits on an idle connection, so whether the engine has closed it is asked here.
         let mut cx = Context::from_waker(Waker::noop());
         loop {
-            let (since, mut link) = self.idle().pop()?;
+            let (since, mut link) = self.take()?;
             if since.elapsed() < self.settings.idle_max && link.is_idle(&mut cx) {
                 link.mark_reused();
                 return Some(link);
             }
+        }
+    }
+
+    /// The connection used last, of the caller's own thread if it has any.
+    fn take(&self) -> Option<(Instant, Box<Link>)> {
+        let mut idle = self.idle();
+        match idle.iter().rposition(|(_, link)| link.is_at_home()) {
+            Some(index) => Some(idle.remove(index)),
+            None => idle.pop(),
         }
     }
 
