@@ -1,22 +1,47 @@
 //! Request bodies of a coding agent's shape and a chosen size.
 //!
 //! A proxy that looks into bodies pays for their structure, not only their length: so they are many
-//! messages with text that needs JSON escapes, as source code does, and not one long string.
+//! messages with text that needs JSON escapes, as source code does, and not one long string. And it
+//! may remember what a conversation sent before: so the bodies of one differ from turn to turn.
 
 use bytes::Bytes;
 
 /// What one message of the made-up history carries: a tool's output of about 1.5 KB.
 const CHUNK: &str = r#"    let reply = self.pool.get(\"replica\").await?;\n    // \u00e9tat: the engine's own words\n    if reply.status() != 200 {\n        return Err(Error::Engine { status: reply.status(), path: \"\\tmp\" });\n    }\n"#;
 
+/// How many turns of a conversation there are.
+const TURNS: usize = 8;
+
+/// Bodies as an agent sends them one after the other: all that was said before is the same, and the
+/// last message, about 1.5 KB of it where there is room, is new.
+pub(crate) fn turns(size_bytes: usize, stream: bool) -> Vec<Bytes> {
+    (0..TURNS)
+        .map(|turn| body(size_bytes, stream, turn))
+        .collect()
+}
+
 /// A `/v1/messages` body of about `size_bytes` (never shorter than its frame of 600 bytes).
 pub(crate) fn messages(size_bytes: usize, stream: bool) -> Bytes {
+    body(size_bytes, stream, 0)
+}
+
+fn body(size_bytes: usize, stream: bool, turn: usize) -> Bytes {
     let head = format!(
         r#"{{"model":"bench","max_tokens":256,"stream":{stream},"metadata":{{"user_id":"bench"}},"messages":[{{"role":"user","content":"Read the file and mend it."}}"#
     );
     let tail = r#"],"system":[{"type":"text","text":"You are a coding agent.","cache_control":{"type":"ephemeral"}}],"tools":[{"name":"Read","description":"Reads a file","input_schema":{"type":"object","properties":{"file_path":{"type":"string"}},"required":["file_path"]}}]}"#;
     let text = CHUNK.repeat(5);
+    let new = if size_bytes > 8 * text.len() {
+        text.as_str()
+    } else {
+        ""
+    };
+    let last = format!(
+        r#",{{"role":"user","content":[{{"type":"text","text":"{turn}: {new}","cache_control":{{"type":"ephemeral"}}}}]}}"#
+    );
+    let tail = last + tail;
     let mut body = head;
-    let mut turn = 0_usize;
+    let mut message = 0_usize;
     while body.len() + tail.len() + 200 < size_bytes {
         let room = size_bytes - body.len() - tail.len() - 150;
         let text = if room < text.len() {
@@ -24,18 +49,18 @@ pub(crate) fn messages(size_bytes: usize, stream: bool) -> Bytes {
         } else {
             text.clone()
         };
-        let (role, block) = if turn.is_multiple_of(2) {
+        let (role, block) = if message.is_multiple_of(2) {
             (
                 "assistant",
                 format!(
-                    r#"{{"type":"tool_use","id":"toolu_{turn}","name":"Read","input":{{"file_path":"{text}"}}}}"#
+                    r#"{{"type":"tool_use","id":"toolu_{message}","name":"Read","input":{{"file_path":"{text}"}}}}"#
                 ),
             )
         } else {
             (
                 "user",
                 format!(
-                    r#"{{"type":"tool_result","tool_use_id":"toolu_{turn}","content":"{text}"}}"#
+                    r#"{{"type":"tool_result","tool_use_id":"toolu_{message}","content":"{text}"}}"#
                 ),
             )
         };
@@ -44,9 +69,9 @@ pub(crate) fn messages(size_bytes: usize, stream: bool) -> Bytes {
         body.push_str(r#"","content":["#);
         body.push_str(&block);
         body.push_str("]}");
-        turn += 1;
+        message += 1;
     }
-    body.push_str(tail);
+    body.push_str(&tail);
     Bytes::from(body)
 }
 

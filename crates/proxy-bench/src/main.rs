@@ -96,8 +96,8 @@ async fn main() -> anyhow::Result<ExitCode> {
         Command::Failures(args) => return trial::failures::run(&args).await,
         Command::Run(args) => run(&args).await,
         Command::Load(args) => {
-            let body = body::messages(args.body_bytes, args.stream);
-            measure::closed_loop(args.address, &body, args.requests, args.sessions).await
+            let bodies = body::turns(args.body_bytes, args.stream);
+            measure::closed_loop(args.address, &bodies, args.requests, args.sessions).await
         }
         Command::Mock { ports, at } => mock::serve(ports, at).await,
     }?;

@@ -64,7 +64,8 @@ pub(crate) struct Memory {
 }
 
 struct Shape {
-    body: Bytes,
+    /// A conversation's turns.
+    bodies: Vec<Bytes>,
     stream: bool,
     /// Requests of one block of the CPU measurement: some tenths of a second of a proxy's time.
     block: usize,
@@ -75,7 +76,7 @@ pub(crate) async fn run(plan: &Plan, targets: &[Target]) -> anyhow::Result<Resul
         .into_iter()
         .flat_map(|(size, block)| {
             [false, true].map(|stream| Shape {
-                body: body::messages(size, stream),
+                bodies: body::turns(size, stream),
                 stream,
                 block,
             })
@@ -90,7 +91,7 @@ pub(crate) async fn run(plan: &Plan, targets: &[Target]) -> anyhow::Result<Resul
             ttfb_ms.sort_by(f64::total_cmp);
             cells.push(Cell {
                 target: target.name,
-                body_bytes: shape.body.len(),
+                body_bytes: shape.bodies[0].len(),
                 stream: shape.stream,
                 cpu_s_per_1000_requests: cpu_s,
                 ttfb_ms_p50: percentile(&ttfb_ms, 50),
@@ -116,9 +117,9 @@ async fn cpu(
                 let Some(process) = &target.process else {
                     continue;
                 };
-                closed_loop(target.address, &shape.body, 100, SESSIONS).await?;
+                closed_loop(target.address, &shape.bodies, 100, SESSIONS).await?;
                 let before = process.cpu_s()?;
-                closed_loop(target.address, &shape.body, shape.block, SESSIONS).await?;
+                closed_loop(target.address, &shape.bodies, shape.block, SESSIONS).await?;
                 *used_s += process.cpu_s()? - before;
             }
         }
@@ -140,17 +141,18 @@ async fn cpu(
         .collect())
 }
 
-/// Sends `requests` over a few connections, each the next as soon as it has its reply.
+/// Sends `requests` turns, every session's in order, over a few connections: each sends the next as
+/// soon as it has its reply.
 pub(crate) async fn closed_loop(
     address: SocketAddr,
-    body: &Bytes,
+    bodies: &[Bytes],
     requests: usize,
     sessions: usize,
 ) -> anyhow::Result<()> {
     let next = Arc::new(AtomicUsize::new(0));
     let mut agents = JoinSet::new();
     for _ in 0..CONNECTIONS {
-        let (next, body) = (Arc::clone(&next), body.clone());
+        let (next, bodies) = (Arc::clone(&next), bodies.to_vec());
         agents.spawn(async move {
             let mut connection = Connection::open(address).await?;
             loop {
@@ -158,7 +160,8 @@ pub(crate) async fn closed_loop(
                 if n >= requests {
                     return anyhow::Ok(());
                 }
-                connection.turn(&session_id(n % sessions), &body).await?;
+                let body = turn(&bodies, n, sessions);
+                connection.turn(&session_id(n % sessions), body).await?;
             }
         });
     }
@@ -168,9 +171,15 @@ pub(crate) async fn closed_loop(
     Ok(())
 }
 
+/// What request `n` sends: every session's first turn, then every session's second.
+fn turn(bodies: &[Bytes], n: usize, sessions: usize) -> &Bytes {
+    &bodies[n / sessions % bodies.len()]
+}
+
 /// Times to first byte in ms, for each target, sampled in turn.
 async fn ttfb(plan: &Plan, targets: &[Target], shape: &Shape) -> anyhow::Result<Vec<Vec<f64>>> {
-    eprintln!("TTFB: {} bytes, {}", shape.body.len(), kind(shape.stream));
+    let bytes = shape.bodies[0].len();
+    eprintln!("TTFB: {bytes} bytes, {}", kind(shape.stream));
     let pools: Vec<Arc<Pool>> = targets
         .iter()
         .map(|target| Arc::new(Pool::new(target.address)))
@@ -182,7 +191,7 @@ async fn ttfb(plan: &Plan, targets: &[Target], shape: &Shape) -> anyhow::Result<
     for n in 0..ticks {
         tick.tick().await;
         let (at, pool) = (n % targets.len(), Arc::clone(&pools[n % targets.len()]));
-        let body = shape.body.clone();
+        let body = turn(&shape.bodies, n, SESSIONS).clone();
         requests.spawn(async move {
             let session = session_id(n % SESSIONS);
             anyhow::Ok((at, pool.turn(&session, &body).await?))
@@ -223,7 +232,7 @@ impl Pool {
 }
 
 async fn memory(plan: &Plan, targets: &[Target]) -> anyhow::Result<Vec<Memory>> {
-    let body = body::messages(1_000, false);
+    let bodies = body::turns(1_000, false);
     let mut results = Vec::new();
     for target in targets {
         let Some(process) = &target.process else {
@@ -231,11 +240,11 @@ async fn memory(plan: &Plan, targets: &[Target]) -> anyhow::Result<Vec<Memory>> 
         };
         eprintln!("memory: {} sessions through {}", plan.sessions, target.name);
         // Buffers and pools reach their size before the first reading.
-        closed_loop(target.address, &body, 2_000, 1).await?;
+        closed_loop(target.address, &bodies, 2_000, 1).await?;
         let rss_bytes_before = process.rss_bytes()?;
         let mut rss_bytes_after_pass = Vec::new();
         for _ in 0..PASSES {
-            closed_loop(target.address, &body, plan.sessions, plan.sessions).await?;
+            closed_loop(target.address, &bodies, plan.sessions, plan.sessions).await?;
             rss_bytes_after_pass.push(process.rss_bytes()?);
         }
         results.push(Memory {

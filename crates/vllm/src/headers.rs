@@ -5,7 +5,7 @@
 //! HTTP layer.
 
 /// What the client says its request is (`x-claude-code-request-class`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum HeaderClass {
     /// Not sent, or a word not known here.
     #[default]
@@ -17,7 +17,7 @@ pub enum HeaderClass {
 }
 
 /// Identity candidates and wishes, as sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct HeaderIds<'a> {
     /// `x-claude-code-session-id`.
     pub claude_code_session_id: Option<&'a [u8]>,

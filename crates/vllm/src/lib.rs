@@ -23,8 +23,8 @@ pub use blame::is_clients_mistake;
 pub use dialect::Dialect;
 pub use error_body::{ErrorKind, error_body, error_event, error_message};
 pub use facts::{
-    BodyError, BodyFacts, DEPTH_MAX, Digests, MODEL_BYTES_MAX, PromptChain, PromptChange,
-    PromptSection, metadata_session, scan, splice_model,
+    BodyError, BodyFacts, Bookmark, DEPTH_MAX, Digests, MODEL_BYTES_MAX, PromptChain, PromptChange,
+    PromptSection, metadata_session, scan, scan_on, splice_model,
 };
 pub use headers::{HeaderClass, HeaderIds, parse_rank};
 pub use models::{ModelCard, model_body, models_body};

@@ -7,6 +7,7 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
+    slice,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -90,7 +91,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Each conversation speaks once, so that the table is full before memory is looked at.
     let short = body::messages(1_000, false);
     let warm_up = args.conversations.max(1);
-    closed_loop(warden, &short, warm_up, warm_up).await?;
+    closed_loop(warden, slice::from_ref(&short), warm_up, warm_up).await?;
     let counted_before = Metrics::of(warden)
         .await?
         .sum("lm_warden_requests_total", "");

@@ -6,10 +6,12 @@ use std::{borrow::Cow, ops::Range};
 
 use super::{
     BodyError, BodyFacts, Digests, MODEL_BYTES_MAX,
-    chain::PromptChain,
-    cursor::Cursor,
+    bookmark::Boundary,
+    chain::{PromptChain, Trail},
+    cursor::{Cursor, Open},
     digest, metadata_session,
-    prompt::{Head, Reader, Turns},
+    parts::{Head, Turns},
+    prompt::{Reader, Stable},
 };
 use crate::Dialect;
 
@@ -23,84 +25,179 @@ const KEY_BYTES_MAX: usize = 6 * "max_completion_tokens".len();
 type Result<T> = std::result::Result<T, BodyError>;
 
 /// What the pass has found so far; a key that comes again replaces what it gave before.
-#[derive(Debug, Default)]
-struct Found<'a> {
+#[derive(Debug, Clone, Default)]
+pub(super) struct Found<'a> {
     model: Option<(Cow<'a, str>, Range<usize>)>,
     stream: bool,
     max_tokens: Option<u64>,
     max_completion_tokens: Option<u64>,
     metadata_session: Option<Cow<'a, str>>,
     prompt_cache_key: Option<Cow<'a, str>>,
-    cache_salt: Option<&'a str>,
+    cache_salt: Option<Cow<'a, str>>,
     tools: Head,
     system: Head,
     turns: Turns,
 }
 
-pub(super) fn scan(dialect: Dialect, digests: Digests, body: &[u8]) -> Result<BodyFacts<'_>> {
+/// The facts, and the last boundary at which the scan of the next turn may go on. `resumed` is one of
+/// an earlier body that begins with the same bytes.
+pub(super) fn scan<'a>(
+    dialect: Dialect,
+    digests: Digests,
+    body: &'a [u8],
+    resumed: Option<Boundary>,
+) -> Result<(BodyFacts<'a>, Option<Boundary>)> {
     let mut cursor = Cursor::new(body)?;
-    if cursor.peek()? != b'{' {
-        cursor.skip()?;
-        cursor.end()?;
-        return Err(BodyError::NotAnObject);
-    }
-    let mut found = Found::default();
-    let mut object = cursor.open()?;
+    let mut scan = Scan {
+        dialect,
+        digests,
+        found: Found::default(),
+        boundary: None,
+    };
+    let mut object = match resumed {
+        Some(boundary) => scan.resume(boundary, &mut cursor)?,
+        None => outermost(&mut cursor)?,
+    };
     while let Some(key) = cursor.member(&mut object)? {
         let key = key.decode(KEY_BYTES_MAX).unwrap_or_default();
-        found.member(dialect, digests, &key, &mut cursor)?;
+        scan.member(&key, &mut cursor)?;
     }
     cursor.end()?;
-    found.facts(dialect, digests)
+    let facts = scan.found.facts(dialect, digests)?;
+    Ok((facts, scan.boundary))
 }
 
-impl<'a> Found<'a> {
+fn outermost(cursor: &mut Cursor<'_>) -> Result<Open> {
+    if cursor.peek()? == b'{' {
+        return cursor.open();
+    }
+    cursor.skip()?;
+    cursor.end()?;
+    Err(BodyError::NotAnObject)
+}
+
+/// One pass over a body.
+struct Scan<'a> {
+    dialect: Dialect,
+    digests: Digests,
+    found: Found<'a>,
+    boundary: Option<Boundary>,
+}
+
+impl<'a> Scan<'a> {
+    /// Goes on in the list of messages; what stays open is the outermost object.
+    fn resume(&mut self, boundary: Boundary, cursor: &mut Cursor<'a>) -> Result<Open> {
+        let Boundary {
+            offset,
+            list: key,
+            found,
+        } = boundary;
+        self.found = found;
+        let turns = std::mem::take(&mut self.found.turns);
+        let [object, list] = cursor.go_into_list(offset, turns.all.parts == 0);
+        let read = Reader::new(cursor, self.digests).turns_on(key, turns, list)?;
+        self.turns(key, read);
+        Ok(object)
+    }
+
+    fn turns(&mut self, key: &'static str, (turns, stable): (Turns, Option<Stable>)) {
+        self.boundary = stable.and_then(|(offset, turns)| {
+            self.found.turns = turns;
+            let found = self.found.to_owned_within(ID_BYTES_MAX)?;
+            Some(Boundary {
+                offset,
+                list: key,
+                found,
+            })
+        });
+        self.found.turns = turns;
+    }
+
     /// Reads one top-level member's value.
-    fn member(
-        &mut self,
-        dialect: Dialect,
-        digests: Digests,
-        key: &str,
-        cursor: &mut Cursor<'a>,
-    ) -> Result<()> {
+    fn member(&mut self, key: &str, cursor: &mut Cursor<'a>) -> Result<()> {
         use Dialect::{ChatCompletions, Completions, Messages, Other, Responses};
-        match (key, dialect) {
-            ("model", _) => self.model = model(cursor)?,
-            ("stream", _) => self.stream = boolean(cursor, "stream")?,
+        let (found, digests) = (&mut self.found, self.digests);
+        match (key, self.dialect) {
+            ("model", _) => found.model = model(cursor)?,
+            ("stream", _) => found.stream = boolean(cursor, "stream")?,
             ("max_tokens", Messages | ChatCompletions | Completions)
-            | ("max_output_tokens", Responses) => self.max_tokens = count(cursor)?,
+            | ("max_output_tokens", Responses) => found.max_tokens = count(cursor)?,
             ("max_completion_tokens", ChatCompletions) => {
-                self.max_completion_tokens = count(cursor)?;
+                found.max_completion_tokens = count(cursor)?;
             }
-            ("metadata", _) => self.metadata_session = session_of_metadata(cursor)?,
-            ("prompt_cache_key", _) => self.prompt_cache_key = id(cursor)?,
+            ("metadata", _) => found.metadata_session = session_of_metadata(cursor)?,
+            ("prompt_cache_key", _) => found.prompt_cache_key = id(cursor)?,
             ("cache_salt", _) => {
                 let range = cursor.skip()?;
-                self.cache_salt = Some(cursor.slice(&range)).filter(|salt| *salt != "null");
+                let salt = Some(cursor.slice(&range)).filter(|salt| *salt != "null");
+                found.cache_salt = salt.map(Cow::Borrowed);
             }
             ("tools", Messages | ChatCompletions | Responses) => {
-                self.tools = Reader::new(cursor, digests).tools()?;
+                found.tools = Reader::new(cursor, digests).tools()?;
             }
             ("system", Messages) | ("instructions", Responses) => {
-                self.system = Reader::new(cursor, digests).system()?;
+                found.system = Reader::new(cursor, digests).system()?;
             }
             ("messages", Messages | ChatCompletions) => {
-                self.turns = Reader::new(cursor, digests).turns("messages")?;
+                let read = Reader::new(cursor, digests).turns("messages")?;
+                self.turns("messages", read);
             }
-            ("input", Responses) => {
-                self.turns = match cursor.peek()? {
-                    b'"' => Reader::new(cursor, digests).plain()?,
-                    _ => Reader::new(cursor, digests).turns("input")?,
-                };
+            ("input", Responses) if cursor.peek()? != b'"' => {
+                let read = Reader::new(cursor, digests).turns("input")?;
+                self.turns("input", read);
             }
-            ("prompt", Completions) | ("prompt" | "messages" | "input", Other) => {
-                self.turns = Reader::new(cursor, digests).plain()?;
+            ("input", Responses)
+            | ("prompt", Completions)
+            | ("prompt" | "messages" | "input", Other) => {
+                found.turns = Reader::new(cursor, digests).plain()?;
+                self.boundary = None;
             }
             _ => {
                 cursor.skip()?;
             }
         }
         Ok(())
+    }
+}
+
+impl<'a> Found<'a> {
+    /// A copy that outlives the body; `None` where a string is longer than this.
+    fn to_owned_within(&self, bytes_max: usize) -> Option<Found<'static>> {
+        let own = |text: &Option<Cow<'a, str>>| match text {
+            Some(text) if text.len() > bytes_max => None,
+            text => Some(text.as_deref().map(|text| Cow::Owned(text.to_owned()))),
+        };
+        let model = self.model.as_ref().map(|(name, span)| {
+            let name = Cow::Owned(name.clone().into_owned());
+            (name, span.clone())
+        });
+        Some(Found {
+            model,
+            stream: self.stream,
+            max_tokens: self.max_tokens,
+            max_completion_tokens: self.max_completion_tokens,
+            metadata_session: own(&self.metadata_session)?,
+            prompt_cache_key: own(&self.prompt_cache_key)?,
+            cache_salt: own(&self.cache_salt)?,
+            tools: self.tools.clone(),
+            system: self.system.clone(),
+            turns: self.turns.clone(),
+        })
+    }
+
+    /// Memory held besides itself, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let model = self.model.as_ref().map(|(name, _)| name);
+        let strings = [
+            model,
+            self.metadata_session.as_ref(),
+            self.prompt_cache_key.as_ref(),
+            self.cache_salt.as_ref(),
+        ];
+        let strings: usize = strings.iter().flatten().map(|text| text.len()).sum();
+        let trails = [&self.tools.trail, &self.system.trail].into_iter();
+        let trails = trails.chain(&self.turns.trail).map(Trail::memory_bytes);
+        strings + trails.sum::<usize>()
     }
 
     fn facts(self, dialect: Dialect, digests: Digests) -> Result<BodyFacts<'a>> {

@@ -129,8 +129,7 @@ impl PromptChain {
     /// Memory held, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let trails = [&self.tools, &self.system, &self.messages];
-        let marks: usize = trails.iter().map(|trail| trail.marks.capacity()).sum();
-        size_of::<Self>() + marks * size_of::<Mark>()
+        size_of::<Self>() + trails.map(Trail::memory_bytes).iter().sum::<usize>()
     }
 
     fn sections<'a>(&'a self, other: &'a Self) -> [(PromptSection, &'a Trail, &'a Trail); 3] {
@@ -161,6 +160,11 @@ impl Trail {
             }
         }
         self.marks.push(self.end);
+    }
+
+    /// Memory held besides itself, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.marks.capacity() * size_of::<Mark>()
     }
 
     /// Drops every second mark.

@@ -89,6 +89,15 @@ impl<'a> Cursor<'a> {
         Ok(Open { first: true })
     }
 
+    /// Goes to the end of an element of a list that is a member of the outermost object, both of
+    /// which are then open, or to the list's beginning. Only for an offset at which a scan of the same
+    /// bytes came past.
+    pub(super) fn go_into_list(&mut self, offset: usize, is_beginning: bool) -> [Open; 2] {
+        self.pos = offset;
+        self.depth = 2;
+        [false, is_beginning].map(|first| Open { first })
+    }
+
     /// The next member's key, with the cursor at its value; `None` once the object has closed.
     #[inline]
     pub(super) fn member(&mut self, open: &mut Open) -> Result<Option<Text<'a>>> {

@@ -8,10 +8,11 @@
 
 mod block;
 mod body;
+mod bookmark;
 mod chain;
 mod cursor;
 mod digest;
-
+mod parts;
 mod prompt;
 mod session;
 mod splice;
@@ -21,8 +22,10 @@ mod text;
 
 use std::{borrow::Cow, ops::Range};
 
+use self::bookmark::Bookmarker;
 use crate::Dialect;
 
+pub use bookmark::Bookmark;
 pub use chain::{PromptChain, PromptChange, PromptSection};
 pub use cursor::DEPTH_MAX;
 pub use session::metadata_session;
@@ -48,7 +51,7 @@ pub struct BodyFacts<'a> {
     /// Top-level `prompt_cache_key`; one over 4 KiB counts as not sent.
     pub prompt_cache_key: Option<Cow<'a, str>>,
     /// Top-level `cache_salt`, as it is written.
-    pub cache_salt: Option<&'a str>,
+    pub cache_salt: Option<Cow<'a, str>>,
     /// Bytes of prompt text: tools, system, and messages / input / prompt. Text counts unescaped;
     /// ids, signatures and image data do not count.
     pub prompt_bytes: u64,
@@ -119,5 +122,23 @@ pub enum Digests {
 /// Of a key that stands twice the last value counts, as in vLLM; an optional key whose value is
 /// null counts as absent.
 pub fn scan(dialect: Dialect, digests: Digests, body: &[u8]) -> Result<BodyFacts<'_>, BodyError> {
-    body::scan(dialect, digests, body)
+    let (facts, _) = body::scan(dialect, digests, body, None)?;
+    Ok(facts)
+}
+
+/// The same with all digests, begun where the scan of an earlier body stood if this one begins with the
+/// same bytes; and where the next one may begin. The facts are those of [`scan`], bookmark or not.
+///
+/// `seed` is a secret of the process, the same in every call. Bodies under [`Bookmark::BYTES_MIN`] get no bookmark.
+pub fn scan_on<'a>(
+    dialect: Dialect,
+    body: &'a [u8],
+    before: Option<&Bookmark>,
+    seed: u64,
+) -> Result<(BodyFacts<'a>, Option<Box<Bookmark>>), BodyError> {
+    let mut bookmarker = Bookmarker::new(dialect, body, seed);
+    let resumed = before.and_then(|before| bookmarker.resume(before));
+    let (facts, boundary) = body::scan(dialect, Digests::Prompt, body, resumed)?;
+    let bookmark = boundary.and_then(|boundary| bookmarker.bookmark(boundary));
+    Ok((facts, bookmark))
 }

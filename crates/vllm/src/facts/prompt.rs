@@ -6,76 +6,15 @@
 //! every request) is left out, as vLLM leaves it out, and kept by itself.
 
 use super::{
-    BodyError, Digests,
+    BodyError, Bookmark, Digests,
     chain::{PromptSection, Trail},
-    cursor::Cursor,
+    cursor::{Cursor, Open},
     digest,
+    parts::{Head, Piece, Section, Turns},
     text::Text,
 };
 
 type Result<T> = std::result::Result<T, BodyError>;
-
-/// Digest and size of some piece of the prompt.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Piece {
-    /// 0 where it is not wanted.
-    digest: u64,
-    bytes: u64,
-}
-
-/// A run of parts in prompt order.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Section {
-    /// Chain over the parts' digests.
-    pub digest: u64,
-    /// Prompt text in bytes.
-    pub bytes: u64,
-    /// How many parts.
-    pub parts: u32,
-}
-
-impl Default for Section {
-    fn default() -> Self {
-        Self {
-            digest: digest::START,
-            bytes: 0,
-            parts: 0,
-        }
-    }
-}
-
-impl Section {
-    /// Appends a part.
-    fn part(&mut self, piece: Piece) {
-        self.digest = digest::chain(self.digest, piece.digest);
-        self.bytes += piece.bytes;
-        self.parts = self.parts.saturating_add(1);
-    }
-}
-
-/// The tools or the system blocks of a prompt.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Head {
-    /// All of them.
-    pub all: Section,
-    /// Their boundaries, where the whole prompt is hashed.
-    pub trail: Trail,
-    /// Digest of the billing block.
-    pub billing: Option<u64>,
-}
-
-/// The messages (or input items) of a prompt.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Turns {
-    /// All of them.
-    pub all: Section,
-    /// Of these, the system messages at the front.
-    pub front: Section,
-    /// The chain through the first one of the assistant's.
-    pub through_first_assistant: Option<u64>,
-    /// Their boundaries, where the whole prompt is hashed; `None` for what is no list of messages.
-    pub trail: Option<Trail>,
-}
 
 /// Who a message is from, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +34,12 @@ pub(super) struct Reader<'c, 'a> {
     /// Whether the digest of what comes is wanted.
     hashing: bool,
     billing: Option<u64>,
+    /// Whether the message being read has a `cache_control`.
+    is_marked: bool,
 }
+
+/// The messages up to a boundary that the next turn leaves as it is, and where that is.
+pub(super) type Stable = (usize, Turns);
 
 impl<'c, 'a> Reader<'c, 'a> {
     /// A reader of the value that comes next.
@@ -105,6 +49,7 @@ impl<'c, 'a> Reader<'c, 'a> {
             digests,
             hashing: true,
             billing: None,
+            is_marked: false,
         }
     }
 
@@ -144,25 +89,41 @@ impl<'c, 'a> Reader<'c, 'a> {
     }
 
     /// The value of `messages` or `input`, a list of `key`'s.
-    pub(super) fn turns(&mut self, key: &'static str) -> Result<Turns> {
-        let wrong = BodyError::WrongType {
-            key,
-            expected: "an array of objects",
-        };
+    pub(super) fn turns(&mut self, key: &'static str) -> Result<(Turns, Option<Stable>)> {
         let mut turns = Turns::default();
         if self.cursor.null()? {
-            return Ok(turns);
+            return Ok((turns, None));
         }
         if self.cursor.peek()? != b'[' {
-            return Err(wrong);
+            return Err(no_messages(key));
         }
         turns.trail = (self.digests == Digests::Prompt).then(Trail::default);
-        let mut list = self.cursor.open()?;
-        while self.cursor.element(&mut list)? {
-            if self.cursor.peek()? != b'{' {
-                return Err(wrong);
+        let list = self.cursor.open()?;
+        self.turns_on(key, turns, list)
+    }
+
+    /// The rest of the list, after the messages that `turns` has.
+    pub(super) fn turns_on(
+        &mut self,
+        key: &'static str,
+        mut turns: Turns,
+        mut list: Open,
+    ) -> Result<(Turns, Option<Stable>)> {
+        let mut stable = None;
+        loop {
+            let end = self.cursor.offset();
+            if !self.cursor.element(&mut list)? {
+                let stable = stable.or_else(|| self.stable(end, &turns));
+                return Ok((turns, stable));
             }
+            if self.cursor.peek()? != b'{' {
+                return Err(no_messages(key));
+            }
+            self.is_marked = false;
             let (author, piece) = self.message()?;
+            if self.is_marked && stable.is_none() {
+                stable = self.stable(end, &turns);
+            }
             turns.all.part(piece);
             if let Some(trail) = &mut turns.trail {
                 trail.mark(PromptSection::Messages, turns.all.digest, turns.all.bytes);
@@ -175,7 +136,12 @@ impl<'c, 'a> Reader<'c, 'a> {
                 self.hashing = self.digests == Digests::Prompt;
             }
         }
-        Ok(turns)
+    }
+
+    /// What a scan of the next turn needs to go on here.
+    fn stable(&self, offset: usize, turns: &Turns) -> Option<Stable> {
+        let is_wanted = self.digests == Digests::Prompt && offset >= Bookmark::BYTES_MIN;
+        is_wanted.then(|| (offset, turns.clone()))
     }
 
     /// A prompt that is no list of messages: a string, or what only the engine understands (token ids).
@@ -252,6 +218,7 @@ impl<'c, 'a> Reader<'c, 'a> {
                 })
             }
             "cache_control" => {
+                self.is_marked = true;
                 self.cursor.skip()?;
                 None
             }
@@ -379,6 +346,13 @@ impl<'c, 'a> Reader<'c, 'a> {
 
     fn digest(&self, text: &str) -> u64 {
         if self.hashing { digest::of(text) } else { 0 }
+    }
+}
+
+fn no_messages(key: &'static str) -> BodyError {
+    BodyError::WrongType {
+        key,
+        expected: "an array of objects",
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, request::Parts, uri::PathAndQuery};
 use hyper::body::Incoming;
 use routing::{Identity, OwnerId};
-use vllm::{BodyFacts, Dialect, Digests};
+use vllm::{BodyFacts, Dialect, Digests, HeaderIds};
 
 use super::{
     Gateway,
@@ -52,32 +52,26 @@ impl Call {
         };
         let body =
             inbound::read(&parts.headers, incoming, &gateway.limits, &gateway.budget).await?;
-        let digests = if routed {
-            Digests::Prompt
+        let ids = identity::ids(&parts.headers);
+        let mut facts = if routed {
+            let who = (ledger.owner(), &ids);
+            gateway.bookmarks.scan(dialect, who, &body.bytes)?
         } else {
-            Digests::Identity
+            vllm::scan(dialect, Digests::Identity, &body.bytes)?
         };
-        let mut facts = vllm::scan(dialect, digests, &body.bytes)?;
         let Some((model, name)) = gateway.model(&facts.model) else {
             return Err(gateway.unknown_model(&facts.model));
         };
         let salt = if routed {
-            salt::of(gateway, ledger.owner(), model, facts.cache_salt)
+            salt::of(gateway, ledger.owner(), model, facts.cache_salt.as_deref())
         } else {
             None
         };
         if salt.is_some() {
             facts.lineage = salt::lineage(facts.lineage, ledger.owner());
         }
-        let question = routed.then(|| {
-            question(
-                gateway,
-                ledger.owner(),
-                (&parts.headers, &facts),
-                model,
-                dialect,
-            )
-        });
+        let question =
+            routed.then(|| question(gateway, ledger.owner(), (&ids, &facts), model, dialect));
         ledger.prompt_bytes(facts.prompt_bytes);
         let chain = facts.chain.take();
         ledger.arrived(|info| {
@@ -111,12 +105,11 @@ impl Call {
 fn question(
     gateway: &Gateway,
     owner: OwnerId,
-    (headers, facts): (&HeaderMap, &BodyFacts<'_>),
+    (ids, facts): (&HeaderIds<'_>, &BodyFacts<'_>),
     model: &Model,
     dialect: Dialect,
 ) -> routing::Request {
-    let ids = identity::ids(headers);
-    let candidates = identity::candidates(&ids, facts);
+    let candidates = identity::candidates(ids, facts);
     routing::Request {
         owner,
         identity: Identity::of(&gateway.seed, owner, &model.name, &candidates),
@@ -129,7 +122,7 @@ fn question(
         shared_bytes: facts.shared_bytes,
         lineage: facts.lineage,
         front: facts.first_turn_hash.unwrap_or(0),
-        class: identity::class(&ids),
+        class: identity::class(ids),
         streams: facts.stream,
     }
 }

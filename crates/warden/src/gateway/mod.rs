@@ -16,6 +16,7 @@
 mod activity;
 mod aim;
 mod body;
+mod bookmarks;
 mod budget;
 mod call;
 mod crowd;
@@ -62,6 +63,7 @@ pub use tls::{Tls, TlsError};
 
 use self::{
     activity::Activity,
+    bookmarks::Bookmarks,
     budget::Budget,
     call::Call,
     endpoint::{Endpoint, Known},
@@ -92,6 +94,7 @@ pub struct Gateway {
     telemetry: Arc<Telemetry>,
     limits: Limits,
     seed: Seed,
+    bookmarks: Bookmarks,
     pool: Arc<Pool>,
     budget: Budget,
     activity: Activity,
@@ -138,6 +141,7 @@ impl Gateway {
             telemetry,
             limits,
             seed,
+            bookmarks: Bookmarks::new(),
             pool: Pool::new(PoolSettings::default()),
             budget: Budget::new(limits.buffered_bytes_max),
             activity: Activity::default(),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::*;
 
-const DIALECTS: [Dialect; 5] = [
+pub(super) const DIALECTS: [Dialect; 5] = [
     Dialect::Messages,
     Dialect::ChatCompletions,
     Dialect::Completions,
@@ -66,7 +66,7 @@ fn strings() -> impl Strategy<Value = String> {
 }
 
 /// Any value, with white space.
-fn values() -> impl Strategy<Value = String> {
+pub(super) fn values() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
         any::<bool>().prop_map(|value| value.to_string()),
@@ -97,7 +97,7 @@ fn values() -> impl Strategy<Value = String> {
 }
 
 /// Keys that mean something somewhere, plain or escaped, and others.
-fn keys() -> impl Strategy<Value = String> {
+pub(super) fn keys() -> impl Strategy<Value = String> {
     let known = prop::sample::select(vec![
         "model",
         "stream",

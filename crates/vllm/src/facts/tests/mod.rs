@@ -3,6 +3,7 @@
 mod differential;
 mod extract;
 mod prompt;
+mod resume;
 
 use super::{BodyError, BodyFacts, Digests};
 use crate::Dialect;
