@@ -2,10 +2,11 @@
 //!
 //! Laws: what the scan accepts is JSON and what it refuses as broken is not, by `serde_json`'s
 //! judgement; replacing the model changes that value and nothing that is read otherwise; no count
-//! of prompt bytes exceeds the body.
+//! of prompt bytes exceeds the body; a scan begun at the bookmark of an earlier body, this one or
+//! one that ends otherwise, reads the same as a whole one.
 
 use serde_json::value::RawValue;
-use vllm::{BodyError, BodyFacts, Dialect, Digests, scan, splice_model};
+use vllm::{BodyError, BodyFacts, Bookmark, Dialect, Digests, scan, scan_on, splice_model};
 
 pub(super) const DIALECTS: [Dialect; 5] = [
     Dialect::Messages,
@@ -25,6 +26,25 @@ pub(super) fn run(body: &[u8]) {
             }
         }
     }
+    if let Some(rest) = body.strip_prefix(b"{") {
+        // White space, so that the body is long enough to get a bookmark.
+        let long = [b"{", [b' '; Bookmark::BYTES_MIN].as_slice(), rest].concat();
+        resumed(DIALECTS[body.len() % DIALECTS.len()], long);
+    }
+}
+
+fn resumed(dialect: Dialect, mut body: Vec<u8>) {
+    let Ok((_, bookmark)) = scan_on(dialect, &body, None, 0) else {
+        return;
+    };
+    let check = |body: &[u8]| {
+        let facts = scan_on(dialect, body, bookmark.as_deref(), 0).map(|(facts, _)| facts);
+        assert_eq!(facts, scan(dialect, Digests::Prompt, body));
+    };
+    check(&body);
+    let end = body.len();
+    body.swap(end - 1, end - 2);
+    check(&body);
 }
 
 /// Whether it is JSON by the grammar alone.

@@ -41,12 +41,12 @@ pub(super) struct Found<'a> {
 
 /// The facts, and the last boundary at which the scan of the next turn may go on. `resumed` is one of
 /// an earlier body that begins with the same bytes.
-pub(super) fn scan<'a>(
+pub(super) fn scan(
     dialect: Dialect,
     digests: Digests,
-    body: &'a [u8],
+    body: &[u8],
     resumed: Option<Boundary>,
-) -> Result<(BodyFacts<'a>, Option<Boundary>)> {
+) -> Result<(BodyFacts<'_>, Option<Boundary>)> {
     let mut cursor = Cursor::new(body)?;
     let mut scan = Scan {
         dialect,
