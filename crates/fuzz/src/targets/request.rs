@@ -28,7 +28,8 @@ pub(super) fn run(body: &[u8]) {
     }
     if let Some(rest) = body.strip_prefix(b"{") {
         // White space, so that the body is long enough to get a bookmark.
-        let long = [b"{", [b' '; Bookmark::BYTES_MIN].as_slice(), rest].concat();
+        let space = vec![b' '; Bookmark::BYTES_MIN];
+        let long = [b"{", space.as_slice(), rest].concat();
         resumed(DIALECTS[body.len() % DIALECTS.len()], long);
     }
 }

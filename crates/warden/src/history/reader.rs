@@ -7,12 +7,14 @@ use std::{
     time::Duration,
 };
 
+use routing::Time;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::Semaphore;
 
 use super::{
     error::{HistoryError, is_damage},
     health::Health,
+    schema,
 };
 use crate::clock;
 
@@ -22,6 +24,9 @@ pub(super) const READ_MAX: Duration = Duration::from_secs(2);
 const CONNECTIONS: usize = 4;
 /// Steps of the database's machine between two looks at the clock: well under a millisecond.
 const STEPS: i32 = 1_000;
+
+/// From one look at a file that is not made yet to the next.
+const NOT_YET: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(super) struct Readers {
@@ -69,7 +74,7 @@ impl Readers {
     ) -> Result<T, HistoryError> {
         let generation = self.health.generation();
         let end = clock::now().plus(within);
-        let answer = self.connection(generation).and_then(|mut connection| {
+        let answer = self.connection(generation, end).and_then(|mut connection| {
             connection.progress_handler(STEPS, Some(move || clock::now() > end))?;
             // One view of the file for all statements of the question.
             let transaction = connection.unchecked_transaction()?;
@@ -86,12 +91,27 @@ impl Readers {
         }
     }
 
-    fn connection(&self, generation: u64) -> rusqlite::Result<Connection> {
+    fn connection(&self, generation: u64, end: Time) -> rusqlite::Result<Connection> {
         while let Some((opened_on, connection)) = self.idle().pop() {
             if opened_on == generation {
                 return Ok(connection);
             }
         }
+        loop {
+            let opened = self.open();
+            let is_in_the_making = match &opened {
+                Ok(file) => schema::version(file).is_ok_and(|version| version < schema::VERSION),
+                Err(error) => error.sqlite_error_code() == Some(ErrorCode::CannotOpen),
+            };
+            // A writer that cannot make it has told so.
+            if !is_in_the_making || self.health.failure().is_some() || clock::now() >= end {
+                return opened;
+            }
+            std::thread::sleep(NOT_YET);
+        }
+    }
+
+    fn open(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(READ_MAX / 4)?;

@@ -110,7 +110,7 @@ fn migrate_from(connection: &mut Connection, from: usize, to: usize) -> Result<(
 }
 
 /// 0 for an empty file.
-fn version(connection: &Connection) -> Result<usize, StoreError> {
+pub(super) fn version(connection: &Connection) -> Result<usize, StoreError> {
     let known = connection
         .query_row(
             "SELECT 1 FROM sqlite_schema WHERE name = 'schema_versions'",

@@ -215,3 +215,20 @@ async fn what_was_handed_over_is_in_the_next_answer_and_survives_the_end() {
     let keys = "requests WHERE key_name = 'ci'";
     assert_eq!(count(&Connection::open(&path).unwrap(), keys), 1);
 }
+
+#[tokio::test]
+async fn a_question_waits_for_a_file_that_is_being_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("history.sqlite");
+    let readers = Arc::new(Readers::new(path.clone(), Arc::default()));
+    let count = |connection: &rusqlite::Connection| {
+        connection.query_row("SELECT count(*) FROM requests", [], |row| {
+            row.get::<_, i64>(0)
+        })
+    };
+    let asking = tokio::spawn(async move { readers.ask(count).await });
+    // Time for the question to come first; the test holds whether it does or not.
+    tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+    Store::open(&path).unwrap();
+    assert_eq!(asking.await.unwrap(), Ok(0));
+}
