@@ -189,6 +189,76 @@ async fn streams_past_the_bound_of_a_connection_are_refused_and_the_others_go_on
     scene.nothing_is_left().await;
 }
 
+/// A header as a literal that no table takes up (RFC 7541, 6.2.2).
+fn literal(name: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut field = vec![0, name.len() as u8];
+    field.extend(name);
+    field.push(value.len() as u8);
+    field.extend(value);
+    field
+}
+
+/// What HTTP/1.1 would read as two requests, or as other headers, never gets there: the engine is not
+/// asked, and the connection's other streams go on.
+#[tokio::test]
+async fn nothing_is_smuggled_on_the_way_from_http_2_to_http_1() {
+    let scene = Scene::before(Engine::answering_json(MESSAGE).await, Limits::default()).await;
+    let body = messages_body(false);
+    let longer = (body.len() + 1).to_string();
+    let path = |path: &[u8]| {
+        [
+            &b"\x83\x87"[..],
+            &literal(b":path", path),
+            b"\x01\x09localhost",
+        ]
+        .concat()
+    };
+    let with = |name: &[u8], value: &[u8]| [POST_MESSAGES, &literal(name, value)].concat();
+    for fields in [
+        with(b"content-length", b"1"),
+        with(b"content-length", longer.as_bytes()),
+        with(b"content-length", b"+1"),
+        with(b"transfer-encoding", b"chunked"),
+        with(b"connection", b"x-hop"),
+        with(b"x-a", b"b\r\nx-evil: 1"),
+        with(b"x-a", b"b\nx-evil: 1"),
+        with(b"x-a", b"b\0"),
+        with(b"x-a: b\r\nx-evil", b"1"),
+        with(b"X-Upper", b"1"),
+        with(b"x a", b"1"),
+        path(b"/v1/messages HTTP/1.1\r\nx-evil: 1"),
+        path(b"/v1/mess\nages"),
+    ] {
+        let mut frames = scene.greet(&[]).await;
+        let head = frame(HEADERS, END_HEADERS, 1, &fields);
+        let data = frame(DATA, END_STREAM, 1, body.as_bytes());
+        // The warden may have ended the connection in between.
+        frames.flood(&[head, data].concat()).await;
+        let told = String::from_utf8_lossy(&fields).into_owned();
+        let refused = loop {
+            match frames.next().await {
+                Some((RST_STREAM, 1, _) | (GOAWAY, ..)) | None => break true,
+                Some((HEADERS, 1, block)) => break block[0] != 0x88,
+                Some(_) => {}
+            }
+        };
+        assert!(refused, "{told:?} was answered as if it were well");
+        assert_eq!(scene.engine.received().len(), 0, "{told:?}");
+    }
+    // The same by hand, and nothing odd in it.
+    for (asked, fields) in [(1, with(b"x-a", b"b")), (2, path(b"/v1/messages"))] {
+        let mut frames = scene.greet(&[]).await;
+        let head = frame(HEADERS, END_HEADERS, 1, &fields);
+        let data = frame(DATA, END_STREAM, 1, body.as_bytes());
+        frames.send(&[head, data].concat()).await;
+        let (_, payload) = frames.first(DATA).await;
+        assert_eq!(payload, MESSAGE.as_bytes());
+        assert_eq!(scene.engine.received().len(), asked);
+    }
+    scene.others_are_served().await;
+    scene.nothing_is_left().await;
+}
+
 /// Streams that are opened and cancelled at once, as fast as the wire takes them (CVE-2023-44487).
 #[tokio::test]
 async fn a_rapid_reset_ends_its_connection() {
