@@ -11,6 +11,7 @@ mod figures;
 mod fit;
 mod leases_cases;
 mod leases_study;
+mod leases_variants;
 mod plan;
 mod relief;
 mod request;

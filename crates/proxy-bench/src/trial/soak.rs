@@ -104,8 +104,9 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let (seen, body) = (Arc::clone(&seen), stream.clone());
         let dice = Dice(args.seed.wrapping_add(number as u64));
         let conversations = args.conversations;
-        clients
-            .spawn(async move { client(warden, body, dice, conversations, deadline, &seen).await });
+        clients.spawn(
+            async move { client(warden, (body, conversations), dice, deadline, &seen).await },
+        );
     }
     let probes = tokio::spawn(probe(warden, fleet.addresses[0], deadline));
     let mut samples = Samples::into(args.samples.as_deref())?;
@@ -132,9 +133,8 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Streams, one after the other, until the deadline; then the last one ends.
 async fn client(
     warden: SocketAddr,
-    body: Bytes,
+    (body, conversations): (Bytes, usize),
     mut dice: Dice,
-    conversations: usize,
     deadline: Instant,
     seen: &Seen,
 ) {

@@ -7,6 +7,7 @@ mod signals;
 
 use std::{env, io, net::SocketAddr, path::Path, sync::Arc};
 
+use routing::Time;
 use tokio::{net::TcpListener, task::JoinSet};
 
 use self::{
@@ -92,7 +93,6 @@ fn listen_mend(error: &io::Error) -> &'static str {
 /// Serves until SIGTERM or SIGINT. The configuration was read from `source`, and is read from there
 /// again at SIGHUP.
 pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
-    let system = |what| move |cause| ServeError::System { what, cause };
     let signals = Signals::new().map_err(system("signal handlers"))?;
     let program = std::env::current_exe().map_err(system("the path of this program"))?;
     let now = clock::now();
@@ -108,18 +108,9 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
     let marks = Arc::new(Marks::load(data_dir.path("engines-seen.json"), &fleet));
     let overrides = Overrides::load(data_dir.path("routing.json"), &config, &fleet)?;
     let overrides = Arc::new(overrides);
-    let replicas = |model: &fleet::Model| model.replica_ids.len();
-    let models = fleet.models.iter();
     let history = History::start(data_dir.path("history.sqlite"), config.history);
     let history = Arc::new(history.map_err(system("a thread"))?);
-    let telemetry = Telemetry::new(
-        models.map(|model| (model.name.as_str(), replicas(model))),
-        now,
-    );
-    let telemetry = Arc::new(telemetry.keeping(Arc::clone(&history)));
-    let version = env!("CARGO_PKG_VERSION");
-    let text = format!("lm-warden {version} started");
-    telemetry.mark(api::MarkKind::WardenStarted, None, text);
+    let telemetry = telemetry(&fleet, &history, now);
     let supervisor = Supervisor::start(&config, &fleet, &telemetry);
     let supervisor = Arc::new(supervisor.map_err(system("the directory of engines"))?);
     let reloader = Arc::new(Reloader::new(
@@ -129,7 +120,7 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
         (Arc::clone(&overrides), Arc::clone(&history)),
     ));
     let gpus = Arc::new(Gpus::default());
-    let operators = operators::service(Operators {
+    let operators = Operators {
         fleet: Arc::clone(&fleet),
         telemetry: Arc::clone(&telemetry),
         history: Arc::clone(&history),
@@ -139,16 +130,8 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
         gpus: Arc::clone(&gpus),
         access: Arc::clone(&access),
         seed: data_dir.seed(),
-    });
-    let gateway = Gateway::new(
-        Arc::clone(&fleet),
-        Arc::clone(&telemetry),
-        limits(&config),
-        data_dir.seed(),
-        Fallback::new(operators),
-    )
-    .map_err(|cause| system("random numbers")(io::Error::other(cause)))?
-    .guarded_by(Arc::clone(&access));
+    };
+    let gateway = gateway(operators, limits(&config))?;
 
     tokio::join!(
         supervisor.settled(),
@@ -186,6 +169,32 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServeError> {
         "stopped"
     );
     Ok(())
+}
+
+/// The system refused something that every start needs.
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
+    move |cause| ServeError::System { what, cause }
+}
+
+/// What becomes of requests, told on to the history.
+fn telemetry(fleet: &Fleet, history: &Arc<History>, now: Time) -> Arc<Telemetry> {
+    let models = fleet.models.iter();
+    let models = models.map(|model| (model.name.as_str(), model.replica_ids.len()));
+    let telemetry = Telemetry::new(models, now).keeping(Arc::clone(history));
+    let text = format!("lm-warden {} started", env!("CARGO_PKG_VERSION"));
+    telemetry.mark(api::MarkKind::WardenStarted, None, text);
+    Arc::new(telemetry)
+}
+
+/// The clients' side, with the operators' behind it on the same port.
+fn gateway(operators: Operators, limits: Limits) -> Result<Gateway, ServeError> {
+    let fleet = Arc::clone(&operators.fleet);
+    let telemetry = Arc::clone(&operators.telemetry);
+    let (access, seed) = (Arc::clone(&operators.access), operators.seed);
+    let operators = Fallback::new(operators::service(operators));
+    let gateway = Gateway::new(fleet, telemetry, limits, seed, operators);
+    let gateway = gateway.map_err(|cause| system("random numbers")(io::Error::other(cause)))?;
+    Ok(gateway.guarded_by(access))
 }
 
 /// What strangers may hold.
