@@ -21,7 +21,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Keeps every conversation of your coding agents on the vLLM replica that holds its prefix cache.
 ///
 /// LM Warden stands between agents (Claude Code, Codex, opencode, anything that speaks the
-/// Anthropic or `OpenAI` APIs) and the replicas of a model. A conversation's next turn goes to the
+/// Anthropic or OpenAI APIs) and the replicas of a model. A conversation's next turn goes to the
 /// replica that served the last one, so the engine reads a few hundred new tokens instead of the
 /// whole history.
 ///

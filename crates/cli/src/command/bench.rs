@@ -49,7 +49,7 @@ pub(crate) struct Ab {
     load: Load,
 }
 
-/// One arm, against any server that speaks Anthropic's or `OpenAI`'s API, warden or not.
+/// One arm, against any server that speaks Anthropic's or OpenAI's API, warden or not.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
     /// The API that the sessions speak: messages or chat.
