@@ -19,6 +19,7 @@ mod body;
 mod bookmarks;
 mod budget;
 mod call;
+mod connection;
 mod crowd;
 mod endpoint;
 mod error;
@@ -33,6 +34,7 @@ mod ledger;
 mod limits;
 mod lobby;
 mod local;
+mod peer;
 mod queued;
 mod relay;
 mod reply;
@@ -58,7 +60,8 @@ pub use body::{Body, BoxError, FallbackBody, ReplyError};
 pub use fallback::{Fallback, PeerAddress};
 pub use lanes::Lanes;
 pub use limits::Limits;
-pub use server::{DrainHandle, Drained, Peer, Server};
+pub use peer::Peer;
+pub use server::{DrainHandle, Drained, Server};
 pub use tls::{Tls, TlsError};
 
 use self::{

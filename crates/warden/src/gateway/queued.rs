@@ -21,8 +21,8 @@ use super::{
     forward::{Answer, Rest},
     ledger::Ledger,
     lobby::{Lobby, PING_EVERY, Serving},
+    peer::Peer,
     relay::{Relay, RelayFacts},
-    server::Peer,
 };
 use crate::telemetry::{End, RequestId};
 

@@ -17,7 +17,7 @@ use super::{
     body::ReplyError,
     feed::{Break, Feed, Step},
     ledger::Ledger,
-    server::Peer,
+    peer::Peer,
 };
 use crate::{clock, telemetry::End};
 

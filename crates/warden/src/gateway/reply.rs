@@ -13,9 +13,9 @@ use super::{
     forward::{Answer, Rest},
     headers,
     ledger::Ledger,
+    peer::Peer,
     queued::Queued,
     relay::{Relay, RelayFacts},
-    server::Peer,
     stamp::Stamp,
 };
 

@@ -17,7 +17,7 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-use super::server::Peer;
+use super::peer::Peer;
 
 /// See the module.
 #[derive(Debug)]
