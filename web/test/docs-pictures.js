@@ -61,7 +61,7 @@ const places = [
   ['conversation', `/conversations/${conversation}`],
   ['requests', '/requests'],
 ];
-const { page } = await open(browser, warden.url, { viewport: { width: 1100, height: 760 } });
+const { page } = await open(browser, warden.url, { viewport: { width: 1280, height: 820 } });
 for (const [name, path] of places) {
   await page.goto(path);
   await page.locator('[aria-busy=true]').waitFor({ state: 'detached' });
