@@ -55,6 +55,7 @@ use std::sync::{Arc, atomic::AtomicUsize};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use routing::Seed;
+use vllm::Dialect;
 
 pub use body::{Body, BoxError, FallbackBody, ReplyError};
 pub use fallback::{Fallback, PeerAddress};
@@ -82,7 +83,7 @@ use crate::{
     fleet::{Fleet, Model},
     keys::{self, Access, Denied, Holder},
     seldom::Seldom,
-    telemetry::{RequestInfo, Telemetry},
+    telemetry::{RequestId, RequestInfo, Telemetry},
     upstream::{Network, Pool, PoolSettings},
 };
 
@@ -295,22 +296,7 @@ impl Gateway {
             Endpoint::Generate(dialect) | Endpoint::Pass(dialect) => dialect,
             _ => endpoint::dialect_of(known.path),
         };
-        let info = RequestInfo {
-            id: stamp.id,
-            arrived: clock::now(),
-            model: None,
-            dialect,
-            path: known.path,
-            identity: None,
-            owner: caller
-                .holder
-                .as_ref()
-                .map(|holder| Arc::clone(&holder.name)),
-            stream: false,
-            prompt: None,
-        };
-        let telemetry = Arc::clone(&self.telemetry);
-        let mut ledger = Ledger::open(telemetry, self.activity.enter(), info);
+        let mut ledger = self.ledger(known, dialect, &caller, stamp.id);
         if let Some(holder) = &caller.holder {
             match holder.account.admit() {
                 Ok(admission) => ledger.is_of(holder.key.id.owner(), admission),
@@ -361,6 +347,23 @@ impl Gateway {
                 reply::queued(&stamp, Queued::new(serving, lobby, facts))
             }
         }
+    }
+
+    /// The books of a request that has just arrived.
+    fn ledger(&self, known: Known, dialect: Dialect, caller: &Caller, id: RequestId) -> Ledger {
+        let holder = caller.holder.as_ref();
+        let info = RequestInfo {
+            id,
+            arrived: clock::now(),
+            model: None,
+            dialect,
+            path: known.path,
+            identity: None,
+            owner: holder.map(|holder| Arc::clone(&holder.name)),
+            stream: false,
+            prompt: None,
+        };
+        Ledger::open(Arc::clone(&self.telemetry), self.activity.enter(), info)
     }
 
     /// The model that serves this name, and its configured name: exact names before globs.
