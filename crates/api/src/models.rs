@@ -28,6 +28,8 @@ pub struct Model {
     pub aliases: Vec<String>,
     /// Its state.
     pub state: ModelState,
+    /// Since when it is in this state, in epoch seconds.
+    pub state_since: f64,
     /// What it is doing or what failed, in words; null when it is ready.
     pub state_reason: Option<String>,
     /// The engine behind it.

@@ -56,6 +56,7 @@ export function model(name, replicas, routing = {}) {
     name,
     aliases: [],
     state: 'ready',
+    state_since: now() - 5_400,
     state_reason: null,
     engine: {
       kind: 'simulated',

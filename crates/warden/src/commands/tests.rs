@@ -30,6 +30,7 @@ fn models() -> api::Models {
             name: "demo".to_owned(),
             aliases: vec!["claude-*".to_owned()],
             state: api::ModelState::Degraded,
+            state_since: 0.0,
             state_reason: Some("replica 1 out".to_owned()),
             engine: api::Engine {
                 kind: api::EngineKind::Simulated,

@@ -1,6 +1,9 @@
 //! From what was seen of the replicas to the state of the model, in words.
 
-use std::sync::PoisonError;
+use std::{
+    mem::discriminant,
+    sync::{PoisonError, atomic::Ordering},
+};
 
 use routing::{ReplicaIndex, Time};
 
@@ -94,6 +97,9 @@ impl Model {
             return false;
         }
         tracing::info!(model = %self.name, state = %words(&new), "model state");
+        if discriminant(&*state) != discriminant(&new) {
+            self.state_since.store(now.0, Ordering::Relaxed);
+        }
         *state = new;
         drop(state);
         self.state_changed.notify_waiters();

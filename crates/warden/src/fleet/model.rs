@@ -3,7 +3,7 @@
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, RwLock,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use routing::{
@@ -91,6 +91,8 @@ pub struct Model {
     /// When it was last asked for, for engines on demand.
     pub demand: Demand,
     pub(super) state_changed: Notify,
+    /// Microseconds of the time at which it came into its state.
+    pub(super) state_since: AtomicU64,
     /// Whether a simulated engine is to run.
     pub(crate) switch: Switch,
 }
@@ -174,6 +176,7 @@ impl Model {
             logs: Logs::default(),
             demand: Demand::new(is_on_demand(&config.engine)),
             state_changed: Notify::new(),
+            state_since: AtomicU64::new(now.0),
             switch: Switch::new(),
         }
     }
@@ -205,6 +208,11 @@ impl Model {
     pub fn state(&self) -> ModelState {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         state.clone()
+    }
+
+    /// Since when it is in that state, whatever its words.
+    pub fn state_since(&self) -> Time {
+        Time(self.state_since.load(Ordering::Relaxed))
     }
 
     /// Returns once the state is none in which `waits`.

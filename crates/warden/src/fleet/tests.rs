@@ -118,6 +118,20 @@ fn a_model_is_ready_when_every_replica_has_answered() {
 }
 
 #[test]
+fn a_state_lasts_while_only_its_words_change() {
+    let model = model("kind = \"simulated\"\ndata_parallel_size = 2");
+    let since = |now, process| {
+        model.process(Time(now), model.replicas(), &process);
+        model.state_since()
+    };
+    let starting = |words: &str| Process::Starting(words.to_owned());
+    assert_eq!(since(5, Process::Failed("bad profile".to_owned())), Time(5));
+    assert_eq!(since(6, starting("it loads")), Time(6));
+    assert_eq!(since(7, starting("it loads, 1 s")), Time(6));
+    assert_eq!(since(8, Process::Stopped), Time(8));
+}
+
+#[test]
 fn a_process_that_starts_or_failed_goes_before_its_replicas() {
     let model = model("kind = \"simulated\"\ndata_parallel_size = 2");
     assert!(model.targets().is_empty());

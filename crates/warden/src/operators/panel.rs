@@ -34,6 +34,7 @@ pub(super) fn model(model: &Model, telemetry: &Telemetry, now: Time) -> api::Mod
         name: model.name.clone(),
         aliases: model.aliases.clone(),
         state,
+        state_since: epoch_s(model.state_since()),
         state_reason,
         engine: api::Engine {
             kind: model.kind,
