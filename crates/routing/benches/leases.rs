@@ -180,14 +180,44 @@ fn contended(criterion: &mut Criterion) {
 /// Decisions timed in one go; as many requests are in flight at most.
 const BATCH: u64 = 256;
 
+/// A router on which nothing is contended, and the turns of 1000 conversations in a round.
+struct Uncontended {
+    router: Router,
+    now: Time,
+    requests: Vec<Request>,
+    number: usize,
+}
+
+impl Uncontended {
+    fn new(mode: LeaseMode) -> Self {
+        Self {
+            router: router(mode, true),
+            now: Time(2_000_000_000),
+            requests: (0..1000).map(request).collect(),
+            number: 0,
+        }
+    }
+
+    fn decide(&mut self) -> Option<Ticket> {
+        self.number = (self.number + 1) % self.requests.len();
+        self.now.0 += 1000;
+        match self.router.admit(self.now, &self.requests[self.number]) {
+            Ok(Admission::Go(decision)) => Some(decision.ticket),
+            _ => None,
+        }
+    }
+
+    fn finish(&mut self, ticket: Ticket) {
+        self.router
+            .observe(self.now, Event::Finished(ticket, Some(USAGE)));
+    }
+}
+
 /// What a request waits for on its way in: the decision alone, turns end outside of the timing.
 fn uncontended_decision(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("a decision while nothing is contended");
     for (name, mode) in [("off", LeaseMode::Off), ("auto", LeaseMode::Auto)] {
-        let mut router = router(mode, true);
-        let mut now = Time(2_000_000_000);
-        let requests: Vec<_> = (0..1000).map(request).collect();
-        let mut number = 0;
+        let mut idle = Uncontended::new(mode);
         group.bench_function(name, |bencher| {
             bencher.iter_custom(|n| {
                 let mut total = Duration::ZERO;
@@ -197,17 +227,11 @@ fn uncontended_decision(criterion: &mut Criterion) {
                     let mut tickets = Vec::with_capacity(batch as usize);
                     total += timed(|| {
                         for _ in 0..batch {
-                            number = (number + 1) % requests.len();
-                            now.0 += 1000;
-                            if let Ok(Admission::Go(decision)) =
-                                router.admit(now, &requests[number])
-                            {
-                                tickets.push(black_box(decision).ticket);
-                            }
+                            tickets.extend(black_box(idle.decide()));
                         }
                     });
                     for ticket in tickets {
-                        router.observe(now, Event::Finished(ticket, Some(USAGE)));
+                        idle.finish(ticket);
                     }
                     left -= batch;
                 }
@@ -221,16 +245,11 @@ fn uncontended_decision(criterion: &mut Criterion) {
 fn uncontended(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("a turn while nothing is contended");
     for (name, mode) in [("off", LeaseMode::Off), ("auto", LeaseMode::Auto)] {
-        let mut router = router(mode, true);
-        let mut now = Time(2_000_000_000);
-        let requests: Vec<_> = (0..1000).map(request).collect();
-        let mut number = 0;
+        let mut idle = Uncontended::new(mode);
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
-                number = (number + 1) % requests.len();
-                now.0 += 1000;
-                if let Ok(Admission::Go(decision)) = router.admit(now, &requests[number]) {
-                    router.observe(now, Event::Finished(decision.ticket, Some(USAGE)));
+                if let Some(ticket) = idle.decide() {
+                    idle.finish(ticket);
                 }
             });
         });

@@ -102,8 +102,7 @@ impl<'a> Scan<'a> {
 
     fn turns(&mut self, key: &'static str, (turns, stable): (Turns, Option<Stable>)) {
         self.boundary = stable.and_then(|(offset, turns)| {
-            self.found.turns = turns;
-            let found = self.found.to_owned_within(ID_BYTES_MAX)?;
+            let found = self.found.to_owned_with(turns, ID_BYTES_MAX)?;
             Some(Boundary {
                 offset,
                 list: key,
@@ -161,8 +160,8 @@ impl<'a> Scan<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// A copy that outlives the body; `None` where a string is longer than this.
-    fn to_owned_within(&self, bytes_max: usize) -> Option<Found<'static>> {
+    /// A copy that outlives the body, with these messages; `None` where a string is longer than this.
+    fn to_owned_with(&self, turns: Turns, bytes_max: usize) -> Option<Found<'static>> {
         let own = |text: &Option<Cow<'a, str>>| match text {
             Some(text) if text.len() > bytes_max => None,
             text => Some(text.as_deref().map(|text| Cow::Owned(text.to_owned()))),
@@ -181,7 +180,7 @@ impl<'a> Found<'a> {
             cache_salt: own(&self.cache_salt)?,
             tools: self.tools.clone(),
             system: self.system.clone(),
-            turns: self.turns.clone(),
+            turns,
         })
     }
 

@@ -27,5 +27,5 @@ pub(crate) use model::{lease_mode, lease_turns, threshold};
 pub use prober::Watch;
 pub use router_cell::{Admitted, RouterCell, RouterGuard, Waiter};
 pub use simulated::{Simulator, run as run_simulated};
-pub(crate) use switch::Switch;
+pub(crate) use switch::{DRAIN_MAX, Switch};
 pub(crate) use throughput::sum as throughput;

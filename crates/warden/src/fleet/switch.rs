@@ -14,8 +14,9 @@ use tokio::{
 use super::{Model, Process};
 use crate::{clock, telemetry::Telemetry};
 
-/// How long replies may go on before the engine ends; as long as before a vLLM's end.
-const DRAIN_MAX: Duration = Duration::from_secs(5 * 60);
+/// How long replies may go on before an engine ends, simulated or not: one of 10,000 tokens takes
+/// minutes on a busy card.
+pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(5 * 60);
 /// How often it is looked whether they have ended.
 const TICK: Duration = Duration::from_millis(100);
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::fleet::DRAIN_MAX;
+
 /// Bounds of every wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -25,8 +27,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             start_max: Duration::from_secs(30 * 60),
-            // A reply of 10,000 tokens takes minutes on a busy card.
-            drain_max: Duration::from_secs(5 * 60),
+            drain_max: DRAIN_MAX,
             terminate_max: Duration::from_secs(20),
             deaths_max: 5,
             pause_min: Duration::from_secs(1),

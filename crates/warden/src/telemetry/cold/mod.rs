@@ -200,18 +200,12 @@ impl RecalledTurn {
     }
 
     fn judge(&self, now: ServedTurn, cache_since: routing::Time) -> Note {
-        let before = self.served;
-        let is_restarted = cache_since > before.ended;
-        let cold = why_cold(&before, &now, is_restarted, Prefix::Unknown);
-        Note::Turn(Finding {
-            gap: now.arrived.since(before.ended),
-            cold: cold.map(|cold| ColdTurn {
-                cold,
-                from: before.replica,
-                to: now.replica,
-                change: None,
-            }),
-        })
+        Note::Turn(Finding::of(
+            [self.served, now],
+            cache_since,
+            Prefix::Unknown,
+            None,
+        ))
     }
 }
 
@@ -261,9 +255,21 @@ impl Entry {
             None if is_billed_anew => Prefix::OtherBilling,
             None => Prefix::Same,
         };
+        Note::Turn(Finding::of([before, now], cache_since, prefix, change))
+    }
+}
+
+impl Finding {
+    /// What the last two turns tell; the engine of the second has its cache since `cache_since`.
+    fn of(
+        [before, now]: [ServedTurn; 2],
+        cache_since: routing::Time,
+        prefix: Prefix,
+        change: Option<PromptChange>,
+    ) -> Self {
         let is_restarted = cache_since > before.ended;
         let cold = why_cold(&before, &now, is_restarted, prefix);
-        Note::Turn(Finding {
+        Self {
             gap: now.arrived.since(before.ended),
             cold: cold.map(|cold| ColdTurn {
                 cold,
@@ -271,7 +277,7 @@ impl Entry {
                 to: now.replica,
                 change,
             }),
-        })
+        }
     }
 }
 
