@@ -8,6 +8,8 @@ mod homes;
 mod leases;
 mod peers;
 mod properties;
+mod retry;
 mod sides;
 mod story;
 mod table;
+mod wedge;
