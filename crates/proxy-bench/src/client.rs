@@ -4,6 +4,7 @@
 //! request is written: a proxy that reads the body first has to show that.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -35,10 +36,10 @@ impl Connection {
         Ok(Self { address, sender })
     }
 
-    /// Sends one turn of `session` and reads the whole reply.
-    pub(crate) async fn turn(&mut self, session: &str, body: &Bytes) -> anyhow::Result<Timing> {
+    /// Sends one turn and reads the whole reply.
+    pub(crate) async fn turn(&mut self, caller: &Caller, body: &Bytes) -> anyhow::Result<Timing> {
         let started = Instant::now();
-        let mut reply = self.send(session, body, &[]).await?;
+        let mut reply = self.send(caller, body, &[]).await?;
         ensure!(
             reply.status() == 200,
             "{} answered {}",
@@ -55,11 +56,11 @@ impl Connection {
         })
     }
 
-    /// Sends one turn of `session`; the reply's body is still to be read. Opens a new connection first
+    /// Sends one turn; the reply's body is still to be read. Opens a new connection first
     /// if the target has closed this one in between.
     pub(crate) async fn send(
         &mut self,
-        session: &str,
+        caller: &Caller,
         body: &Bytes,
         headers: &[(&str, String)],
     ) -> anyhow::Result<Response<Incoming>> {
@@ -72,7 +73,10 @@ impl Connection {
             .header("content-type", "application/json")
             .header("user-agent", "proxy-bench")
             .header("anthropic-version", "2023-06-01")
-            .header("x-claude-code-session-id", session);
+            .header("x-claude-code-session-id", &caller.session);
+        if let Some(key) = &caller.key {
+            request = request.header("x-api-key", key);
+        }
         for (name, value) in headers {
             request = request.header(*name, value);
         }
@@ -91,10 +95,43 @@ impl Connection {
     }
 }
 
-/// The id of the `n`th session, in the form of Claude Code's.
-pub(crate) fn session_id(n: usize) -> String {
-    format!(
-        "{:08x}-5eed-4000-8000-{n:012x}",
-        n.wrapping_mul(2_654_435_761) & 0xffff_ffff
-    )
+/// Whose turn it is.
+pub(crate) struct Caller {
+    session: String,
+    key: Option<String>,
+}
+
+/// Sessions that take turns, shared out among owners by their keys.
+#[derive(Clone)]
+pub(crate) struct Sessions {
+    count: usize,
+    keys: Arc<[String]>,
+}
+
+impl Sessions {
+    /// So many, of nobody in particular.
+    pub(crate) fn new(count: usize) -> Self {
+        Self::of(Vec::new(), count)
+    }
+
+    /// So many, an equal part of them for each key.
+    pub(crate) fn of(keys: Vec<String>, count: usize) -> Self {
+        Self {
+            count: count.max(1),
+            keys: keys.into(),
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Who sends request `n`; ids have the form of Claude Code's.
+    pub(crate) fn caller(&self, n: usize) -> Caller {
+        let n = n % self.count;
+        let key = self.keys.get(n % self.keys.len().max(1)).cloned();
+        let mixed = n.wrapping_mul(2_654_435_761) & 0xffff_ffff;
+        let session = format!("{mixed:08x}-5eed-4000-8000-{n:012x}");
+        Caller { session, key }
+    }
 }

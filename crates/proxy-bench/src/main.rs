@@ -97,7 +97,8 @@ async fn main() -> anyhow::Result<ExitCode> {
         Command::Run(args) => run(&args).await,
         Command::Load(args) => {
             let bodies = body::turns(args.body_bytes, args.stream);
-            measure::closed_loop(args.address, &bodies, args.requests, args.sessions).await
+            let sessions = client::Sessions::new(args.sessions);
+            measure::closed_loop(args.address, &bodies, args.requests, &sessions).await
         }
         Command::Mock { ports, at } => mock::serve(ports, at).await,
     }?;

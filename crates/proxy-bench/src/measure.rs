@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use crate::body;
-use crate::client::{Connection, session_id};
+use crate::client::{Caller, Connection, Sessions};
 use crate::target::Target;
 
 /// Agents that send at once in the closed loop.
@@ -109,6 +109,7 @@ async fn cpu(
     targets: &[Target],
     shapes: &[Shape],
 ) -> anyhow::Result<Vec<Vec<Option<f64>>>> {
+    let sessions = Sessions::new(SESSIONS);
     let mut used_s = vec![vec![0.0; targets.len()]; shapes.len()];
     for round in 0..plan.rounds {
         eprintln!("CPU: round {} of {}", round + 1, plan.rounds);
@@ -117,9 +118,9 @@ async fn cpu(
                 let Some(process) = &target.process else {
                     continue;
                 };
-                closed_loop(target.address, &shape.bodies, 100, SESSIONS).await?;
+                closed_loop(target.address, &shape.bodies, 100, &sessions).await?;
                 let before = process.cpu_s()?;
-                closed_loop(target.address, &shape.bodies, shape.block, SESSIONS).await?;
+                closed_loop(target.address, &shape.bodies, shape.block, &sessions).await?;
                 *used_s += process.cpu_s()? - before;
             }
         }
@@ -147,12 +148,12 @@ pub(crate) async fn closed_loop(
     address: SocketAddr,
     bodies: &[Bytes],
     requests: usize,
-    sessions: usize,
+    sessions: &Sessions,
 ) -> anyhow::Result<()> {
     let next = Arc::new(AtomicUsize::new(0));
     let mut agents = JoinSet::new();
     for _ in 0..CONNECTIONS {
-        let (next, bodies) = (Arc::clone(&next), bodies.to_vec());
+        let (next, bodies, sessions) = (Arc::clone(&next), bodies.to_vec(), sessions.clone());
         agents.spawn(async move {
             let mut connection = Connection::open(address).await?;
             loop {
@@ -160,8 +161,8 @@ pub(crate) async fn closed_loop(
                 if n >= requests {
                     return anyhow::Ok(());
                 }
-                let body = turn(&bodies, n, sessions);
-                connection.turn(&session_id(n % sessions), body).await?;
+                let body = turn(&bodies, n, sessions.count());
+                connection.turn(&sessions.caller(n), body).await?;
             }
         });
     }
@@ -184,6 +185,7 @@ async fn ttfb(plan: &Plan, targets: &[Target], shape: &Shape) -> anyhow::Result<
         .iter()
         .map(|target| Arc::new(Pool::new(target.address)))
         .collect();
+    let sessions = Sessions::new(SESSIONS);
     let ticks = plan.ttfb_s as usize * RATE_PER_S as usize * targets.len();
     let mut tick =
         tokio::time::interval(Duration::from_secs(1) / RATE_PER_S / targets.len() as u32);
@@ -192,10 +194,8 @@ async fn ttfb(plan: &Plan, targets: &[Target], shape: &Shape) -> anyhow::Result<
         tick.tick().await;
         let (at, pool) = (n % targets.len(), Arc::clone(&pools[n % targets.len()]));
         let body = turn(&shape.bodies, n, SESSIONS).clone();
-        requests.spawn(async move {
-            let session = session_id(n % SESSIONS);
-            anyhow::Ok((at, pool.turn(&session, &body).await?))
-        });
+        let caller = sessions.caller(n);
+        requests.spawn(async move { anyhow::Ok((at, pool.turn(&caller, &body).await?)) });
     }
     let mut times_ms = vec![Vec::new(); targets.len()];
     while let Some(done) = requests.join_next().await {
@@ -219,13 +219,13 @@ impl Pool {
         }
     }
 
-    async fn turn(&self, session: &str, body: &Bytes) -> anyhow::Result<Duration> {
+    async fn turn(&self, caller: &Caller, body: &Bytes) -> anyhow::Result<Duration> {
         let idle = self.idle.lock().await.pop();
         let mut connection = match idle {
             Some(connection) => connection,
             None => Connection::open(self.address).await?,
         };
-        let timing = connection.turn(session, body).await?;
+        let timing = connection.turn(caller, body).await?;
         self.idle.lock().await.push(connection);
         Ok(timing.first_byte)
     }
@@ -240,11 +240,12 @@ async fn memory(plan: &Plan, targets: &[Target]) -> anyhow::Result<Vec<Memory>> 
         };
         eprintln!("memory: {} sessions through {}", plan.sessions, target.name);
         // Buffers and pools reach their size before the first reading.
-        closed_loop(target.address, &bodies, 2_000, 1).await?;
+        closed_loop(target.address, &bodies, 2_000, &Sessions::new(1)).await?;
         let rss_bytes_before = process.rss_bytes()?;
+        let sessions = Sessions::new(plan.sessions);
         let mut rss_bytes_after_pass = Vec::new();
         for _ in 0..PASSES {
-            closed_loop(target.address, &bodies, plan.sessions, plan.sessions).await?;
+            closed_loop(target.address, &bodies, plan.sessions, &sessions).await?;
             rss_bytes_after_pass.push(process.rss_bytes()?);
         }
         results.push(Memory {

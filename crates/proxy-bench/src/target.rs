@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use crate::body;
-use crate::client::{Connection, session_id};
+use crate::client::{Caller, Connection, Sessions};
 use crate::process::Running;
 
 /// One way to reach the mock engine.
@@ -21,8 +21,8 @@ pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     /// None where no proxy stands between.
     pub(crate) process: Option<Running>,
-    /// Holds its configuration and log.
-    _dir: Option<tempfile::TempDir>,
+    /// Holds its configuration, its log, and the data of lm-warden.
+    dir: Option<tempfile::TempDir>,
 }
 
 /// Writes a proxy's configuration into a folder and returns the command that serves it.
@@ -41,7 +41,7 @@ impl Target {
             name: "direct",
             address: direct,
             process: None,
-            _dir: None,
+            dir: None,
         }];
         let setups: [(&'static str, Setup); 3] = [
             ("nginx", nginx),
@@ -65,6 +65,11 @@ impl Target {
         Self::start("lm-warden", lm_warden, engines, binary).await
     }
 
+    /// Where its files are.
+    pub(crate) fn dir(&self) -> Option<&Path> {
+        self.dir.as_ref().map(tempfile::TempDir::path)
+    }
+
     async fn start(
         name: &'static str,
         setup: Setup,
@@ -79,9 +84,10 @@ impl Target {
             name,
             address,
             process: Some(process),
-            _dir: Some(dir),
+            dir: Some(dir),
         };
-        match target.wait_ready().await {
+        let anybody = Sessions::new(1).caller(0);
+        match target.answers(&anybody).await {
             Ok(()) => Ok(target),
             Err(error) => bail!(
                 "{error:#}\n{}",
@@ -90,7 +96,8 @@ impl Target {
         }
     }
 
-    async fn wait_ready(&self) -> anyhow::Result<()> {
+    /// Waits until it answers this caller, for 10 s at most.
+    pub(crate) async fn answers(&self, caller: &Caller) -> anyhow::Result<()> {
         let body = body::messages(1_000, false);
         let mut last = None;
         for _ in 0..100 {
@@ -98,7 +105,7 @@ impl Target {
             let answered = async {
                 Connection::open(self.address)
                     .await?
-                    .turn(&session_id(0), &body)
+                    .turn(caller, &body)
                     .await
             };
             match answered.await {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 
-use crate::client::Connection;
+use crate::client::{Caller, Connection};
 
 /// How the engine is asked to reply.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ pub(crate) struct Ended {
 /// Sends one turn and reads until its end, or until so many bytes of the reply have come.
 pub(crate) async fn turn(
     connection: &mut Connection,
-    session: &str,
+    caller: &Caller,
     body: &Bytes,
     pace: Pace,
     leaves_after: Option<usize>,
@@ -57,7 +57,7 @@ pub(crate) async fn turn(
         ("x-bench-gap-ms", pace.gap.as_millis().to_string()),
     ];
     let began = Instant::now();
-    let Ok(mut reply) = connection.send(session, body, &headers).await else {
+    let Ok(mut reply) = connection.send(caller, body, &headers).await else {
         return ended;
     };
     ended.replica = reply

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     body,
-    client::{Connection, session_id},
+    client::{Caller, Connection, Sessions},
 };
 
 /// How new sessions arrive.
@@ -109,18 +109,20 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 async fn sessions_arrive(warden: SocketAddr, sessions: Arc<Mutex<Vec<Session>>>) {
     let body = body::messages(1_000, true);
+    let callers = Sessions::new(usize::MAX);
     let mut tick = tokio::time::interval(Duration::from_secs(1) / RATE_PER_S);
     for number in 0.. {
         tick.tick().await;
         let (body, sessions) = (body.clone(), Arc::clone(&sessions));
+        let caller = callers.caller(number);
         tokio::spawn(async move {
-            let session = session(warden, number, &body).await;
+            let session = session(warden, &caller, &body).await;
             sessions.lock().expect("no panic holds it").push(session);
         });
     }
 }
 
-async fn session(warden: SocketAddr, number: usize, body: &Bytes) -> Session {
+async fn session(warden: SocketAddr, caller: &Caller, body: &Bytes) -> Session {
     let began = Instant::now();
     let asked = async {
         let Ok(mut connection) = Connection::open(warden).await else {
@@ -130,7 +132,7 @@ async fn session(warden: SocketAddr, number: usize, body: &Bytes) -> Session {
                 replica: None,
             };
         };
-        turn(&mut connection, &session_id(number), body, PACE, None).await
+        turn(&mut connection, caller, body, PACE, None).await
     };
     let ended = tokio::time::timeout(PATIENCE, asked).await;
     Session {

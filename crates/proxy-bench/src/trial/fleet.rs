@@ -1,11 +1,11 @@
 //! Four mock replicas, each a process that can be killed, stopped and started again at its address,
 //! and a warden before them.
 
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{net::SocketAddr, path::Path, process::Command, time::Duration};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
-use crate::{mock::Child, target::Target};
+use crate::{client::Sessions, mock::Child, target::Target};
 
 /// Replicas of a trial, as the peers were measured with.
 pub(crate) const REPLICAS: usize = 4;
@@ -29,6 +29,22 @@ impl Fleet {
             engines: engines.into_iter().map(Some).collect(),
             addresses,
         })
+    }
+
+    /// Makes a key for each of so many owners, and waits until the warden knows them.
+    pub(crate) async fn make_keys(
+        &self,
+        binary: &Path,
+        owners: usize,
+    ) -> anyhow::Result<Vec<String>> {
+        let data_dir = self.warden.dir().context("the warden has a folder")?;
+        let keys = (0..owners)
+            .map(|owner| key(binary, data_dir, &format!("owner-{owner}")))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        // Where the last one is known, all are.
+        let last = Sessions::of(keys[keys.len() - 1..].to_vec(), 1).caller(0);
+        self.warden.answers(&last).await?;
+        Ok(keys)
     }
 
     /// kill -9.
@@ -62,4 +78,17 @@ impl Fleet {
     fn engine(&self, replica: usize) -> anyhow::Result<&Child> {
         self.engines[replica].as_ref().context("it was killed")
     }
+}
+
+fn key(binary: &Path, data_dir: &Path, name: &str) -> anyhow::Result<String> {
+    let made = Command::new(binary)
+        .args(["key", "add", "--json", "--name", name])
+        .arg("--data-dir")
+        .arg(data_dir)
+        .output()?;
+    let told = String::from_utf8_lossy(&made.stderr);
+    ensure!(made.status.success(), "no key could be made: {told}");
+    let made: serde_json::Value = serde_json::from_slice(&made.stdout)?;
+    let key = made["key"].as_str().context("a key is told once")?;
+    Ok(key.to_owned())
 }

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     body,
-    client::{Connection, session_id},
+    client::{Connection, Sessions},
     measure::{closed_loop, percentile},
 };
 
@@ -37,6 +37,8 @@ use crate::{
 const DESCRIPTORS_PER_STREAM_MAX: usize = 3;
 /// Descriptors that may be left more than before: the pool's idle connections, soon gone too.
 const DESCRIPTORS_LEFT_MAX: f64 = 16.0;
+/// Who the conversations belong to: one owner alone may fill half of the warden's table.
+const OWNERS: usize = 4;
 /// From one sample to the next.
 const SAMPLE: Duration = Duration::from_secs(1);
 /// Until idle connections are closed and what is left has ended.
@@ -54,7 +56,7 @@ pub(crate) struct Args {
     /// Streams at a time, of at most 5 events a second each.
     #[arg(long, default_value_t = 2_000)]
     streams: usize,
-    /// Conversations, each of which speaks at least once.
+    /// Conversations of four owners, each of which speaks at least once.
     #[arg(long, default_value_t = 100_000)]
     conversations: usize,
     /// Writes each sample of memory and descriptors here as it is taken, as CSV.
@@ -88,10 +90,11 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let warden = fleet.warden.address;
     let process = fleet.warden.process.as_ref().context("a process")?;
     let descriptors_before = process.open_files()?;
+    let keys = fleet.make_keys(&args.warden, OWNERS).await?;
+    let sessions = Sessions::of(keys, args.conversations);
     // Each conversation speaks once, so that the table is full before memory is looked at.
     let short = body::messages(1_000, false);
-    let warm_up = args.conversations.max(1);
-    closed_loop(warden, slice::from_ref(&short), warm_up, warm_up).await?;
+    closed_loop(warden, slice::from_ref(&short), sessions.count(), &sessions).await?;
     let counted_before = Metrics::of(warden)
         .await?
         .sum("lm_warden_requests_total", "");
@@ -103,10 +106,8 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for number in 0..args.streams {
         let (seen, body) = (Arc::clone(&seen), stream.clone());
         let dice = Dice(args.seed.wrapping_add(number as u64));
-        let conversations = args.conversations;
-        clients.spawn(
-            async move { client(warden, (body, conversations), dice, deadline, &seen).await },
-        );
+        let sessions = sessions.clone();
+        clients.spawn(async move { client(warden, (body, sessions), dice, deadline, &seen).await });
     }
     let probes = tokio::spawn(probe(warden, fleet.addresses[0], deadline));
     let mut samples = Samples::into(args.samples.as_deref())?;
@@ -133,7 +134,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Streams, one after the other, until the deadline; then the last one ends.
 async fn client(
     warden: SocketAddr,
-    (body, conversations): (Bytes, usize),
+    (body, sessions): (Bytes, Sessions),
     mut dice: Dice,
     deadline: Instant,
     seen: &Seen,
@@ -150,13 +151,13 @@ async fn client(
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let number = seen.next.fetch_add(1, Ordering::Relaxed) % conversations.max(1);
+        let caller = sessions.caller(seen.next.fetch_add(1, Ordering::Relaxed));
         let pace = Pace {
             events: 5 + dice.below(40) as usize,
             gap: Duration::from_millis(200 + dice.below(300)),
         };
         let leaves = (dice.below(5) == 0).then(|| 1 + dice.below(2_000) as usize);
-        let ended = turn(&mut connection, &session_id(number), &body, pace, leaves).await;
+        let ended = turn(&mut connection, &caller, &body, pace, leaves).await;
         if let Some(first_byte) = ended.first_byte {
             let mut ttfb_ms = seen.ttfb_ms.lock().expect("no panic holds it");
             ttfb_ms.push(first_byte.as_secs_f64() * 1_000.0);
@@ -205,6 +206,8 @@ async fn misfortune(
 /// Gives back how many went through the warden, too.
 async fn probe(warden: SocketAddr, engine: SocketAddr, deadline: Instant) -> Probes {
     let body = body::messages(1_000, false);
+    // A conversation that nobody owns.
+    let caller = Sessions::new(1).caller(0);
     let mut probes = Probes::default();
     while Instant::now() < deadline {
         let both = [
@@ -217,7 +220,7 @@ async fn probe(warden: SocketAddr, engine: SocketAddr, deadline: Instant) -> Pro
                 continue;
             };
             probes.sent += u64::from(at == warden);
-            if let Ok(timing) = connection.turn("the probe of a soak", &body).await {
+            if let Ok(timing) = connection.turn(&caller, &body).await {
                 times_ms.push(timing.first_byte.as_secs_f64() * 1_000.0);
             }
         }
