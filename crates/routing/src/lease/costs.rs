@@ -22,6 +22,8 @@ const SIZE_WEIGHT: f64 = 0.02;
 #[derive(Debug, Default)]
 pub(super) struct Costs {
     turn_s: Option<f64>,
+    /// Mean time from a stream's first byte to its end, seconds.
+    stream_s: Option<f64>,
     output_tokens: Option<f64>,
     growth_tokens: Option<f64>,
     /// Least time to the first byte per computed token, seconds. Queueing and the steps of others can
@@ -35,6 +37,9 @@ pub(super) struct Costs {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TurnCost {
     pub(super) duration: Duration,
+    /// Whether it tells what a turn takes now: none that was sent before leases began does.
+    pub(super) is_typical: bool,
+    pub(super) streams: bool,
     /// From dispatch to the first byte, where there was one.
     pub(super) first_byte: Option<Duration>,
     pub(super) computed_tokens: Option<u64>,
@@ -44,7 +49,13 @@ pub(super) struct TurnCost {
 impl Costs {
     /// A turn finished.
     pub(super) fn learn(&mut self, turn: &TurnCost) {
-        average(&mut self.turn_s, turn.duration.as_secs_f64(), TURN_WEIGHT);
+        if turn.is_typical {
+            average(&mut self.turn_s, turn.duration.as_secs_f64(), TURN_WEIGHT);
+        }
+        if let Some(first_byte) = turn.first_byte.filter(|_| turn.streams) {
+            let stream = turn.duration.saturating_sub(first_byte);
+            average(&mut self.stream_s, stream.as_secs_f64(), TURN_WEIGHT);
+        }
         average(
             &mut self.output_tokens,
             turn.completion_tokens as f64,
@@ -57,6 +68,12 @@ impl Costs {
             let least = self.prefill_s_per_token.unwrap_or(sample);
             self.prefill_s_per_token = Some(sample.min(least * PREFILL_RISE));
         }
+    }
+
+    /// Leases begin: turns have stood in the engines' queues for most of their time until now, and will
+    /// not any more. Until the first that finishes, they are taken to last as long as streams ran.
+    pub(super) fn leases_begin(&mut self) {
+        self.turn_s = self.stream_s.or(self.turn_s);
     }
 
     /// A turn was so many tokens longer than the one before it.

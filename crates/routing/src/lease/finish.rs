@@ -121,8 +121,11 @@ impl Leases {
     fn learn(&mut self, now: Time, ended: &Ended<'_>, usage: Usage) {
         let flight = ended.flight;
         let since_dispatch = |at: Time| at.since(flight.dispatched);
+        let leases_began = self.switch.contended_since();
         self.costs.learn(&TurnCost {
             duration: now.since(flight.dispatched),
+            is_typical: leases_began.is_none_or(|began| flight.dispatched >= began),
+            streams: flight.request.streams,
             first_byte: flight.first_byte.map(since_dispatch),
             computed_tokens: usage
                 .cached_tokens
