@@ -71,18 +71,18 @@ describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
     }));
 
   it('says who holds a place and who waits, since when and how long still', () =>
-    on(scenes.degraded, async ({ page }) => {
+    on(scenes.degraded, async ({ page, warden }) => {
       await page.goto(path);
       const section = page.getByRole('region', { name: 'The machine is full' });
       await section.getByText('12 conversations hold a place and 60 requests wait').waitFor();
-      await section.getByText('A place lasts at least 3 turns while others wait (auto)').waitFor();
-      const waits = section.getByRole('table', { name: 'Who waits' });
+      await section.getByText('A place lasts for about 3 turns (auto) while others wait').waitFor();
+      const waits = section.getByRole('table', { name: 'Who waits (60), next one first' });
       await waits.getByText('and 10 more').waitFor();
       const rows = waits.getByRole('row');
       assert.equal(await rows.count(), 1 + 50 + 1);
       assert.match(await rows.nth(1).innerText(), /[0-9a-f]{8}\s+4\d s\s+about 11 s/u);
       assert.match(await rows.nth(3).innerText(), /none named/u);
-      const holders = section.getByRole('table', { name: 'Who holds a place' });
+      const holders = section.getByRole('table', { name: 'Who holds a place (12)' });
       assert.equal(await holders.getByRole('row').count(), 13);
       await holders.getByText('runs').first().waitFor();
       await holders
@@ -90,6 +90,13 @@ describe('model page', { skip: noBrowser ?? false, timeout: 120_000 }, () => {
         .first()
         .waitFor();
       await section.getByText('believed at 90.0 %').waitFor();
+      warden.change((scene) => {
+        const leases = scene.models[0]?.routing.leases;
+        if (leases) Object.assign(leases, { waiting: 0, waiters: [], oldest_wait_s: null });
+      });
+      const emptied = page.getByRole('region', { name: 'The machine was full' });
+      await emptied.getByText('Nobody waits.').waitFor();
+      await emptied.getByText('This ends by itself').waitFor();
     }));
 
   it('follows changes without a reload', () =>

@@ -142,7 +142,20 @@ pub struct LeaseCounters {
     pub waits: u64,
     /// Requests that were told to come back, as the wait would have been too long.
     pub refused: u64,
-    /// Requests that went to a full replica because of their age.
+    /// Waits that ended as there was room. All that end so and in the five ways that follow, and all
+    /// that last, make up `waits`.
+    pub ended_room: u64,
+    /// As their conversation held a place by then.
+    pub ended_held: u64,
+    /// As they had lasted too long: the request went to a full replica.
+    pub ended_age: u64,
+    /// As nobody contended any more, or leases or affinity were switched off.
+    pub ended_over: u64,
+    /// As no replica was left to wait for.
+    pub ended_nowhere: u64,
+    /// As the client left, or the warden was being stopped.
+    pub ended_left: u64,
+    /// Requests that went to a full replica because of their age, some of them on arrival.
     pub over_age: u64,
     /// Places given.
     pub grants: u64,

@@ -8,9 +8,11 @@ export function whoWhere(request: Request): string {
   const who =
     request.conversation == null
       ? 'A request'
-      : request.turn
-        ? `Turn ${request.turn} of ${shortId(request.conversation)}`
-        : `A side request of ${shortId(request.conversation)}`;
+      : request.route == null
+        ? `A request of ${shortId(request.conversation)}`
+        : request.turn
+          ? `Turn ${request.turn} of ${shortId(request.conversation)}`
+          : `A side request of ${shortId(request.conversation)}`;
   if (request.route == null) return who;
   return request.replica == null
     ? `${who}, placed by vLLM`

@@ -44,6 +44,26 @@ impl Leases {
         }
         let capacity: u64 = self.shares.iter().filter_map(|share| share.capacity).sum();
         assert_eq!(self.capacity, capacity);
+        let counters = &self.counters;
+        let released = counters.released_silent
+            + counters.released_quantum
+            + counters.released_overflow
+            + counters.released_void;
+        assert_eq!(counters.grants, released + u64::from(self.holding()));
+        assert!(counters.missed_tokens <= counters.expected_tokens);
         self.queue.audit();
+    }
+
+    /// The same between two calls of the router, when every end of a wait has been told.
+    pub(crate) fn audit_waits(&self) {
+        let counters = &self.counters;
+        let ended = counters.ended_room
+            + counters.ended_held
+            + counters.ended_age
+            + counters.ended_over
+            + counters.ended_nowhere
+            + counters.ended_left;
+        assert_eq!(counters.waits, ended + self.waiting() as u64);
+        assert!(counters.ended_age <= counters.over_age);
     }
 }

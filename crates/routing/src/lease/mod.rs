@@ -77,6 +77,19 @@ pub struct Grant {
     pub decision: Result<Decision, Refusal>,
 }
 
+/// How a wait that was told ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitEnd {
+    /// It was granted.
+    Granted(Why),
+    /// Leases ended for all.
+    Over,
+    /// No replica was left to wait for.
+    Nowhere,
+    /// Its client left.
+    Left,
+}
+
 /// What a request in flight is charged with beside its conversation's lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Charge {

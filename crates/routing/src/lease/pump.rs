@@ -12,7 +12,7 @@ use crate::{ConversationKey, OwnerId, ReplicaIndex, Ticket, Time};
 
 use super::capacity::Use;
 use super::shadow::resident;
-use super::{Cause, Charge, Leases, Waiting};
+use super::{Cause, Charge, Leases, WaitEnd, Waiting};
 
 /// Wait after which nobody passes the first in the queue.
 const PASSING_WAIT_MAX: Duration = Duration::from_secs(60);
@@ -257,6 +257,7 @@ impl Leases {
     /// Leases begin: they go out while they fit, first to those in flight, then to the most recently
     /// finished (`applicants` come in that order).
     pub(crate) fn begin(&mut self, now: Time, applicants: &[Applicant], replicas: &Replicas) {
+        self.costs.leases_begin();
         self.look(replicas);
         self.believe_last_turns(applicants, replicas);
         let mut wanted = 0;
@@ -326,6 +327,19 @@ impl Leases {
     /// A request was told to wait.
     pub(crate) fn note_wait(&mut self) {
         self.counters.waits += 1;
+    }
+
+    /// A wait that was told ended.
+    pub(crate) fn note_wait_end(&mut self, end: WaitEnd) {
+        let counters = &mut self.counters;
+        *match end {
+            WaitEnd::Granted(Why::Room) => &mut counters.ended_room,
+            WaitEnd::Granted(Why::Held) => &mut counters.ended_held,
+            WaitEnd::Granted(Why::Age) => &mut counters.ended_age,
+            WaitEnd::Over => &mut counters.ended_over,
+            WaitEnd::Nowhere => &mut counters.ended_nowhere,
+            WaitEnd::Left => &mut counters.ended_left,
+        } += 1;
     }
 
     /// A request that would wait for too long is told to come back, and keeps its age.

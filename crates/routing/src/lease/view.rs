@@ -103,7 +103,19 @@ pub struct LeaseCounters {
     pub released_overflow: u64,
     /// Because the replica or the conversation was gone, or the contention over.
     pub released_void: u64,
-    /// Requests that went to a full replica because of their age.
+    /// Waits that ended as there was room.
+    pub ended_room: u64,
+    /// As their conversation had a lease by then.
+    pub ended_held: u64,
+    /// As they had lasted too long, so that the request went to a full replica.
+    pub ended_age: u64,
+    /// As the contention was over, or leases were switched off.
+    pub ended_over: u64,
+    /// As no replica was left to wait for.
+    pub ended_nowhere: u64,
+    /// As the client left, or the caller was being stopped.
+    pub ended_left: u64,
+    /// Requests that went to a full replica because of their age, some of them on arrival.
     pub over_age: u64,
     /// Requests that were told to come back.
     pub refused: u64,

@@ -76,7 +76,13 @@ impl Router {
     pub fn advance(&mut self, now: Time) -> Vec<Grant> {
         self.sweep(now);
         self.shift(now);
-        std::mem::take(&mut self.grants)
+        let ended = std::mem::take(&mut self.grants).into_iter();
+        ended
+            .map(|(grant, end)| {
+                self.leases.note_wait_end(end);
+                grant
+            })
+            .collect()
     }
 
     /// When [`Self::advance`] has to be called at the latest, if nothing happens before: now where a
@@ -212,8 +218,9 @@ impl Router {
         let is_resent = waiting.not.is_some();
         self.leases.enqueue(waiting);
         self.shift(now);
-        if let Some(at) = self.grants.iter().rposition(|grant| grant.ticket == ticket) {
-            return self.grants.remove(at).decision.map(Admission::Go);
+        let at_once = self.grants.iter().rposition(|(g, _)| g.ticket == ticket);
+        if let Some(at) = at_once {
+            return self.grants.remove(at).0.decision.map(Admission::Go);
         }
         let prompt_tokens = self.rate.estimate(request.prompt_bytes);
         match self

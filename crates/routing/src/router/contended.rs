@@ -2,7 +2,7 @@
 
 use super::Router;
 use crate::choice::{Choice, choice};
-use crate::lease::{Applicant, Granted, Waiting, Why};
+use crate::lease::{Applicant, Granted, WaitEnd, Waiting, Why};
 use crate::table::Slot;
 use crate::{Event, Grant, Reason, Refusal, ReplicaIndex, Route, Time};
 
@@ -50,6 +50,9 @@ impl Router {
     #[cfg(test)]
     pub(super) fn audit_leases(&self) {
         self.leases.audit();
+        if self.grants.is_empty() {
+            self.leases.audit_waits();
+        }
     }
 
     /// A request that waited goes.
@@ -75,10 +78,11 @@ impl Router {
             },
         };
         let decision = self.dispatch_waiting(now, waiting, choice, *charge);
-        self.grants.push(Grant {
+        let grant = Grant {
             ticket: waiting.ticket,
             decision: Ok(decision),
-        });
+        };
+        self.grants.push((grant, WaitEnd::Granted(*why)));
     }
 
     fn begin_leases(&mut self, now: Time) {
@@ -105,10 +109,11 @@ impl Router {
         self.leases.end(now);
         for waiting in self.leases.drain() {
             let decision = self.dispatch_plainly(now, &waiting);
-            self.grants.push(Grant {
+            let grant = Grant {
                 ticket: waiting.ticket,
                 decision,
-            });
+            };
+            self.grants.push((grant, WaitEnd::Over));
         }
     }
 
@@ -131,19 +136,22 @@ impl Router {
             Some(replica) => Refusal::PinnedReplicaOut { replica },
             None => Refusal::RetriesSpent,
         };
-        self.grants.push(Grant {
-            ticket: waiting.ticket,
-            decision: Err(refusal),
-        });
+        self.ends_nowhere(waiting, refusal);
     }
 
     /// Nobody is left to wait for.
     fn refuse_all(&mut self) {
-        let refused = self.leases.drain().into_iter().map(|waiting| Grant {
+        for waiting in self.leases.drain() {
+            self.ends_nowhere(&waiting, Refusal::NoReplica);
+        }
+    }
+
+    fn ends_nowhere(&mut self, waiting: &Waiting, refusal: Refusal) {
+        let grant = Grant {
             ticket: waiting.ticket,
-            decision: Err(Refusal::NoReplica),
-        });
-        self.grants.extend(refused);
+            decision: Err(refusal),
+        };
+        self.grants.push((grant, WaitEnd::Nowhere));
     }
 
     /// A request goes where there is room for it.

@@ -15,7 +15,7 @@ mod tests;
 
 use crate::choice::{Choice, Rounds, Situation};
 use crate::flights::{Flight, Flights, Tenant};
-use crate::lease::{Charge, Grant, Leases};
+use crate::lease::{Charge, Grant, Leases, WaitEnd};
 use crate::replica::{Replicas, Weight};
 use crate::table::{Slot, Table};
 use crate::tokens::TokenRate;
@@ -35,7 +35,8 @@ pub struct Router {
     rounds: Rounds,
     leases: Leases,
     /// Ends of waits that the caller has not taken yet.
-    grants: Vec<Grant>,
+    /// Ends of waits that were not taken yet.
+    grants: Vec<(Grant, WaitEnd)>,
     /// The latest time that was told.
     clock: Time,
 }

@@ -1,7 +1,7 @@
 //! What happens between requests, applied to counts, replicas and conversations.
 
 use super::Router;
-use crate::lease::Ended;
+use crate::lease::{Ended, WaitEnd};
 use crate::{Event, Ticket, Time, Usage};
 
 impl Router {
@@ -35,8 +35,13 @@ impl Router {
 
     /// The client left: of a request in flight or of one that waits.
     fn abort(&mut self, now: Time, ticket: Ticket) {
-        self.grants.retain(|grant| grant.ticket != ticket);
-        if !self.leases.cancel(now, ticket) {
+        let told = self.grants.len();
+        self.grants.retain(|(grant, _)| grant.ticket != ticket);
+        let waits = self.leases.cancel(now, ticket);
+        if waits || self.grants.len() < told {
+            self.leases.note_wait_end(WaitEnd::Left);
+        }
+        if !waits {
             self.end(now, ticket, None, false);
         }
     }

@@ -102,6 +102,7 @@ fn panel(model: &api::Model, colour: bool) -> String {
     );
     text.push_str(&throughput(&model.throughput));
     text.push_str(&working_set(&routing.working_set));
+    text.push_str(&leases(&routing.leases, colour));
     if let Some(alarm) = &model.alarm {
         text.push_str(&paint(&alarm.message, YELLOW, colour));
         text.push('\n');
@@ -135,6 +136,36 @@ fn working_set(set: &api::WorkingSet) -> String {
         } else {
             ""
         },
+    )
+}
+
+/// Who holds a place and who waits for one, while the machine is full; else why nobody would.
+fn leases(leases: &api::Leases, colour: bool) -> String {
+    let why_none = match leases.state {
+        api::LeasesState::Contended => return contended(leases, colour),
+        api::LeasesState::Sticky => "nobody waits",
+        api::LeasesState::Off => "off",
+        api::LeasesState::AffinityOff => "off, as affinity is",
+        api::LeasesState::KvTokensUnknown => {
+            "off until the engine has told how many tokens its KV cache holds"
+        }
+        api::LeasesState::UsageUnknown => {
+            "off until the engine has told how much of a prompt it read from its cache"
+        }
+    };
+    format!("Leases: {why_none}\n")
+}
+
+fn contended(leases: &api::Leases, colour: bool) -> String {
+    let longest = leases.oldest_wait_s.map_or_else(String::new, |wait_s| {
+        format!(", the longest for {wait_s:.0} s")
+    });
+    format!(
+        "{}: {} hold a place, {} wait for one{longest}; a new conversation would wait about {:.0} s\n",
+        paint("The machine is full", YELLOW, colour),
+        leases.holding,
+        leases.waiting,
+        leases.predicted_wait_s,
     )
 }
 

@@ -86,7 +86,30 @@ fn the_panel_shows_what_is_unknown_as_a_dash_and_what_is_old_as_old() {
           1  down (9 s old)          3    2      14           1         0       0        3        –   50.0 %         –      2    12000/40000
     Now: 15000 prompt tokens/s cached, – computed, 0 completion tokens/s
     Working set: 3 conversations, 30000 of 20000 KV tokens (150.0 %); 2 such conversations fit: past it, turns are read again
+    Leases: off
     ");
+}
+
+#[test]
+fn the_panel_says_that_the_machine_is_full_and_for_how_long() {
+    let mut models = models();
+    let leases = &mut models.models[0].routing.leases;
+    *leases = api::Leases {
+        state: api::LeasesState::Contended,
+        contended: true,
+        waiting: 12,
+        holding: 9,
+        oldest_wait_s: Some(31.4),
+        predicted_wait_s: 42.6,
+        ..api::Leases::default()
+    };
+    let text = render(&models, false);
+    let last = text.lines().last().unwrap();
+    assert_eq!(
+        last,
+        "The machine is full: 9 hold a place, 12 wait for one, the longest for 31 s; \
+         a new conversation would wait about 43 s"
+    );
 }
 
 #[test]

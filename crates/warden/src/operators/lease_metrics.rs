@@ -26,7 +26,7 @@ const SUMS: [(&str, &str, Count); 8] = [
     ),
     (
         "lm_warden_waits_over_age_total",
-        "Requests that went to a full replica because of their age.",
+        "Requests that went to a full replica because of their age, some of them on arrival.",
         |sums| sums.over_age,
     ),
     ("lm_warden_lease_grants_total", "Leases given.", |sums| {
@@ -47,6 +47,16 @@ const SUMS: [(&str, &str, Count); 8] = [
         "Of these, tokens that were gone: avoidable misses.",
         |sums| sums.missed_tokens,
     ),
+];
+
+/// Why waits ended.
+const WAIT_ENDS: [(&str, Count); 6] = [
+    ("room", |sums| sums.ended_room),
+    ("held", |sums| sums.ended_held),
+    ("age", |sums| sums.ended_age),
+    ("over", |sums| sums.ended_over),
+    ("nowhere", |sums| sums.ended_nowhere),
+    ("left", |sums| sums.ended_left),
 ];
 
 /// Why leases ended.
@@ -75,11 +85,36 @@ pub(super) fn write(out: &mut Exposition, operators: &Operators) {
             out.sample(name, &[("model", model)], sum(&view.counters));
         }
     }
-    let name = "lm_warden_lease_releases_total";
-    out.family(name, "counter", "Leases ended, by cause.");
-    for (model, view) in &models {
-        for (cause, sum) in CAUSES {
-            let labels = [("model", *model), ("cause", cause)];
+    by_cause(
+        out,
+        &models,
+        (
+            "lm_warden_waits_ended_total",
+            "Waits ended, by cause; with those that last they make up all waits.",
+        ),
+        &WAIT_ENDS,
+    );
+    by_cause(
+        out,
+        &models,
+        (
+            "lm_warden_lease_releases_total",
+            "Leases ended, by cause; with those that are held they make up all grants.",
+        ),
+        &CAUSES,
+    );
+}
+
+fn by_cause(
+    out: &mut Exposition,
+    models: &[(&str, LeaseView)],
+    (name, help): (&str, &str),
+    causes: &[(&str, Count)],
+) {
+    out.family(name, "counter", help);
+    for (model, view) in models {
+        for (cause, sum) in causes {
+            let labels = [("model", *model), ("cause", *cause)];
             out.sample(name, &labels, sum(&view.counters));
         }
     }

@@ -56,6 +56,50 @@ fn too_long_a_predicted_wait_is_refused_and_streams_are_given_twice_the_time() {
     hall.waits(&turn_of(session));
 }
 
+/// Where sticky routing thrashes, a turn stands in its engine's queue for minutes; under leases it does
+/// not. Taken for the length of turns to come, that would send hundreds away for nothing.
+#[test]
+fn what_turns_took_in_the_engines_queues_says_nothing_about_a_wait() {
+    let mut hall = Hall::new();
+    let requests: Vec<Request> = (0..20).map(turn_of).collect();
+    let slow_begin = |hall: &mut Hall| {
+        let decisions = requests.iter().map(|request| hall.goes(request));
+        let decisions: Vec<_> = decisions.collect();
+        hall.pass_ms(120_000);
+        for decision in &decisions {
+            hall.observe(Event::FirstByte(decision.ticket));
+        }
+        hall.pass_ms(500);
+        decisions
+    };
+    for decision in slow_begin(&mut hall) {
+        hall.finish_now(decision.ticket, SHARED_TOKENS);
+    }
+    let mut decisions = slow_begin(&mut hall).into_iter();
+    while !hall.is_contended() {
+        hall.finish_now(decisions.next().unwrap().ticket, SHARED_TOKENS);
+    }
+    // Nor what was sent before they began and ends after.
+    let late: Vec<_> = decisions.collect();
+    assert!(late.len() > 4, "{}", late.len());
+    hall.pass_ms(60_000);
+    for decision in late {
+        hall.finish_now(decision.ticket, SHARED_TOKENS);
+    }
+    let mut waiting = 0;
+    for session in 300..330 {
+        match hall.ask(&plain(session)) {
+            Came::Went(_) => {}
+            Came::Waits(wait) => {
+                waiting += 1;
+                assert!(wait.predicted < Duration::from_secs(30), "{wait:?}");
+            }
+            Came::Refused(refusal) => panic!("{refusal:?}"),
+        }
+    }
+    assert!(waiting >= 20, "{waiting}");
+}
+
 #[test]
 fn a_refused_conversation_keeps_its_age() {
     let (mut hall, holders) = Hall::full_with(impatient());
