@@ -54,18 +54,18 @@ impl Journal {
             path: path.to_owned(),
             file,
             records: found.records,
-            live: found.homes.len(),
+            live: found.len(),
             broken: false,
         };
         if found.damaged_bytes > 0 {
             tracing::warn!(
                 path = %path.display(),
                 bytes = found.damaged_bytes,
-                homes = found.homes.len(),
+                homes = found.len(),
                 "the journal is damaged; the homes it still tells are kept, and it is written anew"
             );
             // On a full disk it stays as it is, and the next write tries again.
-            if let Err(error) = journal.rewrite(&found.homes) {
+            if let Err(error) = journal.replace(&found) {
                 tracing::error!(path = %path.display(), %error, "the journal could not be written anew");
             }
         } else if !bytes.starts_with(MAGIC) {
@@ -73,7 +73,7 @@ impl Journal {
         } else {
             journal.cut_tail(bytes.len(), found.whole_bytes)?;
         }
-        Ok((journal, found.homes))
+        Ok((journal, found.homes()))
     }
 
     /// Leaves only the first bytes in the file.
@@ -130,22 +130,30 @@ impl Journal {
         for record in homes {
             record.write(&mut bytes);
         }
-        let written = write_atomically(&self.path, &bytes).and_then(|()| {
-            self.file = OpenOptions::new().append(true).open(&self.path)?;
-            Ok(())
-        });
-        self.broken = written.is_err();
-        if written.is_ok() {
-            self.records = homes.len();
-            self.live = homes.len();
-        }
-        written
+        self.replace_with(&bytes, homes.len())
     }
 
     /// From the file itself, so that the router is not asked for its whole table.
     fn compact(&mut self) -> io::Result<()> {
         let bytes = fs::read(&self.path)?;
-        self.rewrite(&Recovered::of(&bytes).homes)
+        self.replace(&Recovered::of(&bytes))
+    }
+
+    fn replace(&mut self, found: &Recovered<'_>) -> io::Result<()> {
+        self.replace_with(&found.anew(), found.len())
+    }
+
+    fn replace_with(&mut self, bytes: &[u8], homes: usize) -> io::Result<()> {
+        let written = write_atomically(&self.path, bytes).and_then(|()| {
+            self.file = OpenOptions::new().append(true).open(&self.path)?;
+            Ok(())
+        });
+        self.broken = written.is_err();
+        if written.is_ok() {
+            self.records = homes;
+            self.live = homes;
+        }
+        written
     }
 }
 

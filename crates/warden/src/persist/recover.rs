@@ -4,20 +4,22 @@
 //! the reading goes on at the next byte where one begins, which its checksum tells. So neither a
 //! flipped bit nor a lost sector forgets the homes that stand behind it.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
-use routing::Time;
+use routing::{ConversationKey, Time};
 
 use super::record::Record;
 
 /// First bytes of the file: what it is, and the version of its records.
 pub(super) const MAGIC: &[u8; 8] = b"LMWHOME1";
 
-/// The outcome of a reading.
-#[derive(Debug, Default)]
-pub(super) struct Recovered {
+/// The outcome of a reading. It points into the bytes that were read: a journal of a hundred thousand
+/// homes is written anew often enough that their copies would be felt.
+#[derive(Debug)]
+pub(super) struct Recovered<'a> {
+    bytes: &'a [u8],
     /// The last record of each conversation that has a home, oldest activity first.
-    pub(super) homes: Vec<Record>,
+    last: Vec<Place>,
     /// Whole records, those of the same conversation each counted.
     pub(super) records: usize,
     /// Where the last whole one ends.
@@ -26,38 +28,78 @@ pub(super) struct Recovered {
     pub(super) damaged_bytes: usize,
 }
 
-impl Recovered {
+/// Where a record stands.
+#[derive(Debug)]
+struct Place {
+    last_active: Time,
+    key: ConversationKey,
+    bytes: Range<usize>,
+}
+
+impl<'a> Recovered<'a> {
     /// Reads the bytes of a journal, its first bytes included; those may be damaged too.
-    pub(super) fn of(bytes: &[u8]) -> Self {
-        let mut recovered = Self::default();
+    pub(super) fn of(bytes: &'a [u8]) -> Self {
         let mut last = HashMap::new();
+        let (mut records, mut damaged_bytes) = (0, 0);
         let mut at = if bytes.starts_with(MAGIC) {
-            recovered.whole_bytes = MAGIC.len();
             MAGIC.len()
         } else {
             0
         };
+        let mut whole_bytes = at;
         while at < bytes.len() {
             let mut rest = &bytes[at..];
             let Some(record) = Record::read(&mut rest) else {
                 at += 1;
                 continue;
             };
-            recovered.damaged_bytes += at - recovered.whole_bytes;
-            recovered.records += 1;
-            last.insert(record.key(), record);
-            at = bytes.len() - rest.len();
-            recovered.whole_bytes = at;
+            damaged_bytes += at - whole_bytes;
+            records += 1;
+            whole_bytes = bytes.len() - rest.len();
+            if let Record::Set { home, .. } = &record {
+                last.insert(record.key(), (home.last_active, at..whole_bytes));
+            } else {
+                last.remove(&record.key());
+            }
+            at = whole_bytes;
         }
-        recovered.homes = last
-            .into_values()
-            .filter(|record| matches!(record, Record::Set { .. }))
-            .collect();
-        recovered.homes.sort_by_key(|record| match record {
-            Record::Set { home, .. } => (home.last_active, record.key()),
-            Record::Forget(key) => (Time(0), *key),
+        let places = last.into_iter().map(|(key, (last_active, bytes))| Place {
+            last_active,
+            key,
+            bytes,
         });
-        recovered
+        let mut last: Vec<Place> = places.collect();
+        last.sort_unstable_by_key(|place| (place.last_active, place.key));
+        Self {
+            bytes,
+            last,
+            records,
+            whole_bytes,
+            damaged_bytes,
+        }
+    }
+
+    /// Conversations that have a home.
+    pub(super) fn len(&self) -> usize {
+        self.last.len()
+    }
+
+    /// The last record of each of them, oldest activity first.
+    pub(super) fn homes(&self) -> Vec<Record> {
+        let places = self.last.iter();
+        let read = |place: &Place| Record::read(&mut &self.bytes[place.bytes.clone()]);
+        places.filter_map(read).collect()
+    }
+
+    /// The bytes of a journal that tells exactly these.
+    pub(super) fn anew(&self) -> Vec<u8> {
+        let records = self.last.iter().map(|place| place.bytes.len());
+        let mut anew = Vec::with_capacity(MAGIC.len() + records.sum::<usize>());
+        anew.extend(MAGIC);
+        for place in &self.last {
+            anew.extend(&self.bytes[place.bytes.clone()]);
+        }
+        anew
     }
 }
 
@@ -66,12 +108,16 @@ pub(crate) fn check(bytes: &[u8]) {
     let told = Recovered::of(bytes);
     assert!(told.whole_bytes <= bytes.len());
     assert!(told.damaged_bytes <= told.whole_bytes);
-    assert!(told.homes.len() <= told.records);
-    let mut anew = MAGIC.to_vec();
-    for record in &told.homes {
-        record.write(&mut anew);
+    assert!(told.len() <= told.records);
+    let homes = told.homes();
+    assert_eq!(homes.len(), told.len());
+    let mut written = MAGIC.to_vec();
+    for record in &homes {
+        record.write(&mut written);
     }
-    let again = Recovered::of(&anew);
-    assert_eq!(again.homes, told.homes);
-    assert_eq!((again.whole_bytes, again.damaged_bytes), (anew.len(), 0));
+    for anew in [written, told.anew()] {
+        let again = Recovered::of(&anew);
+        assert_eq!(again.homes(), homes);
+        assert_eq!((again.whole_bytes, again.damaged_bytes), (anew.len(), 0));
+    }
 }

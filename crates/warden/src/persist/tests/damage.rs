@@ -35,7 +35,7 @@ fn told_without(records: &[(Range<usize>, Record)], damage: &Range<usize>) -> Ve
             record.write(&mut bytes);
         }
     }
-    Recovered::of(&bytes).homes
+    Recovered::of(&bytes).homes()
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_flipped_bit_costs_one_record_wherever_it_is() {
         for bit in 0..8 {
             let mut bytes = whole.clone();
             bytes[at] ^= 1 << bit;
-            let told = Recovered::of(&bytes).homes;
+            let told = Recovered::of(&bytes).homes();
             assert_eq!(
                 told,
                 told_without(&records, &(at..at + 1)),
@@ -64,7 +64,7 @@ fn lost_or_overwritten_bytes_cost_the_records_they_stood_in() {
             let expected = told_without(&records, &damage);
             let mut lost = whole.clone();
             lost.drain(damage.clone());
-            assert_eq!(Recovered::of(&lost).homes, expected, "{damage:?} lost");
+            assert_eq!(Recovered::of(&lost).homes(), expected, "{damage:?} lost");
             for filler in [0, 0xff, b'L'] {
                 let mut bytes = whole.clone();
                 bytes[damage.clone()].fill(filler);
@@ -73,7 +73,11 @@ fn lost_or_overwritten_bytes_cost_the_records_they_stood_in() {
                     let changed = (at..at + length).filter(|&byte| bytes[byte] != whole[byte]);
                     let changed = changed.clone().min().unwrap()..changed.max().unwrap() + 1;
                     let expected = told_without(&records, &changed);
-                    assert_eq!(Recovered::of(&bytes).homes, expected, "{damage:?} {filler}");
+                    assert_eq!(
+                        Recovered::of(&bytes).homes(),
+                        expected,
+                        "{damage:?} {filler}"
+                    );
                 }
             }
         }
@@ -84,7 +88,7 @@ fn lost_or_overwritten_bytes_cost_the_records_they_stood_in() {
 fn a_truncation_costs_what_stood_behind_it() {
     let (whole, records) = journal();
     for end in 0..whole.len() {
-        let told = Recovered::of(&whole[..end]).homes;
+        let told = Recovered::of(&whole[..end]).homes();
         assert_eq!(told, told_without(&records, &(end..whole.len())), "{end}");
     }
 }
@@ -106,7 +110,11 @@ fn a_damaged_file_is_made_whole_and_goes_on() {
         homes.push(home(9, 99));
         let bytes = fs::read(&path).unwrap();
         let again = Recovered::of(&bytes);
-        assert_eq!((again.homes, again.damaged_bytes), (homes, 0), "byte {at}");
+        assert_eq!(
+            (again.homes(), again.damaged_bytes),
+            (homes, 0),
+            "byte {at}"
+        );
         assert_eq!(again.whole_bytes, bytes.len(), "byte {at}");
     }
     assert!(!path.with_extension("damaged").exists());
