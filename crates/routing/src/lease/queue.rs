@@ -96,6 +96,21 @@ impl Queue {
         self.ages.first().map(|(first_arrival, _)| *first_arrival)
     }
 
+    /// The first arrival of whoever of an owner's is next.
+    pub(super) fn oldest_of(&self, owner: OwnerId) -> Option<Time> {
+        let line = self.owners.get(&owner)?;
+        line.waiting
+            .first()
+            .map(|(_, first_arrival, _)| *first_arrival)
+    }
+
+    /// Requests that are let in up to the last one of an owner's, at the most: its own, and as many of
+    /// each other owner's, since owners take turns.
+    pub(super) fn up_to_last_of(&self, owner: OwnerId) -> usize {
+        let own = self.owners.get(&owner).map_or(0, |line| line.waiting.len());
+        own.saturating_mul(self.turns.len()).min(self.len())
+    }
+
     /// The first deadline.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|(deadline, _)| *deadline)

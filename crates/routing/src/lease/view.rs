@@ -184,7 +184,7 @@ impl Leases {
             owner: waiting.request.owner,
             conversation: waiting.request.identity.map(|id| id.conversation),
             since: waiting.first_arrival,
-            remaining: self.predicted_wait(now, waiting.first_arrival),
+            remaining: self.predicted_wait(now, waiting),
         });
         let is_contended = self.switch.is_contended();
         LeaseView {
@@ -193,7 +193,7 @@ impl Leases {
             holding: self.holding(),
             oldest: self.queue.oldest(),
             predicted_wait: if is_contended {
-                self.predicted_wait(now, now)
+                self.predicted_wait_of_last(now)
             } else {
                 Duration::ZERO
             },

@@ -2,11 +2,13 @@
 //!
 //! In a closed loop the law is simple: while w requests wait for each lease, and a lease lasts for a
 //! turns of T seconds, the last one in the queue waits for (a + 1) w T, and then for a turn or two.
+//! Where several owners wait they take turns, so w counts an owner's own requests and as many of each
+//! other one's: whoever has one request is not sent away for another's hundreds.
 
 use std::time::Duration;
 
-use super::{LeaseSettings, Leases};
-use crate::{Refusal, Time};
+use super::{LeaseSettings, Leases, Waiting};
+use crate::{Refusal, Ticket, Time};
 
 /// Auto: turns that a conversation keeps its place for. On the frontier between throughput and the 95th
 /// percentile, at 24 sessions of the published workload, a third turn brings 9 % more turns a second than
@@ -64,7 +66,11 @@ impl LeaseSettings {
 impl Leases {
     /// w: requests that wait for each lease.
     fn waiting_per_lease(&self) -> f64 {
-        self.queue.len() as f64 / f64::from(self.holding().max(1))
+        self.per_lease(self.queue.len())
+    }
+
+    fn per_lease(&self, waiting: usize) -> f64 {
+        waiting as f64 / f64::from(self.holding().max(1))
     }
 
     /// `a`: turns that a conversation keeps its place for while others wait.
@@ -93,13 +99,30 @@ impl Leases {
         now.since(oldest).as_secs_f64() > limit_s
     }
 
-    /// How long a request in the queue that first asked at `first_arrival` will still wait.
-    pub(super) fn predicted_wait(&self, now: Time, first_arrival: Time) -> Duration {
-        let w = self.waiting_per_lease();
+    /// How long a request in the queue will still wait.
+    pub(super) fn predicted_wait(&self, now: Time, waiting: &Waiting) -> Duration {
+        let owner = waiting.request.owner;
+        let oldest = self.queue.oldest_of(owner);
+        let w = self.per_lease(self.queue.up_to_last_of(owner));
+        self.predicted(now, (waiting.first_arrival, oldest), w)
+    }
+
+    /// How long a request that came now would wait behind all others.
+    pub(super) fn predicted_wait_of_last(&self, now: Time) -> Duration {
+        self.predicted(now, (now, self.queue.oldest()), self.waiting_per_lease())
+    }
+
+    /// With so many that wait for each lease up to the last one of its line.
+    fn predicted(
+        &self,
+        now: Time,
+        (first_arrival, oldest): (Time, Option<Time>),
+        w: f64,
+    ) -> Duration {
         let a = self.stay.turns(self.quantum_turns());
         // Who is as old as the oldest is next.
         let oldest_s = now
-            .since(self.queue.oldest().unwrap_or(now))
+            .since(oldest.unwrap_or(now))
             .as_secs_f64()
             .max(f64::MIN_POSITIVE);
         let behind = (1.0 - now.since(first_arrival).as_secs_f64() / oldest_s).clamp(0.0, 1.0);
@@ -110,18 +133,20 @@ impl Leases {
             .unwrap_or(Duration::MAX)
     }
 
-    /// Lets a request wait, or tells it when to come back.
+    /// Lets a request in the queue wait, or tells it when to come back.
     pub(crate) fn check_wait(
         &self,
         now: Time,
-        first_arrival: Time,
+        ticket: Ticket,
         prompt_tokens: u32,
-        streams: bool,
     ) -> Result<Duration, Refusal> {
-        let predicted = self.predicted_wait(now, first_arrival);
-        let wait_max = self.settings.wait_max(streams);
+        let Some(waiting) = self.queue.get(ticket) else {
+            return Ok(Duration::ZERO);
+        };
+        let predicted = self.predicted_wait(now, waiting);
+        let wait_max = self.settings.wait_max(waiting.request.streams);
         let in_all = now
-            .since(first_arrival)
+            .since(waiting.first_arrival)
             .saturating_add(predicted)
             .saturating_add(self.costs.prefill(u64::from(prompt_tokens)));
         if in_all <= wait_max {

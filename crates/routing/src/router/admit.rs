@@ -209,10 +209,7 @@ impl Router {
     /// Into the queue; out again at once where there is room, or where it would wait for too long.
     fn wait(&mut self, now: Time, waiting: Waiting) -> Result<Admission, Refusal> {
         let Waiting {
-            ticket,
-            request,
-            first_arrival,
-            ..
+            ticket, request, ..
         } = waiting;
         let ahead = self.leases.waiting();
         let is_resent = waiting.not.is_some();
@@ -223,10 +220,7 @@ impl Router {
             return self.grants.remove(at).0.decision.map(Admission::Go);
         }
         let prompt_tokens = self.rate.estimate(request.prompt_bytes);
-        match self
-            .leases
-            .check_wait(now, first_arrival, prompt_tokens, request.streams)
-        {
+        match self.leases.check_wait(now, ticket, prompt_tokens) {
             Err(refusal) if !is_resent => {
                 self.leases.refuse(now, ticket);
                 Err(refusal)

@@ -1,7 +1,9 @@
 //! Fairness between owners.
 
+use std::time::Duration;
+
 use super::hall::*;
-use crate::Event;
+use crate::{Event, LeaseSettings, Request};
 
 #[test]
 fn an_owner_with_one_conversation_does_not_wait_behind_anothers_thirty() {
@@ -17,6 +19,33 @@ fn an_owner_with_one_conversation_does_not_wait_behind_anothers_thirty() {
     }
     assert!(hall.granted[&single].is_ok());
     assert_eq!(hall.granted.len(), 2);
+}
+
+/// Owners take turns, so a request is told the wait that its own owner's line means.
+#[test]
+fn an_owner_with_one_request_is_not_sent_away_for_anothers_hundreds() {
+    let (mut hall, _) = Hall::full_with(LeaseSettings {
+        queue_wait_max: Duration::from_secs(60),
+        ..LeaseSettings::default()
+    });
+    let refused = (200..1200).find(|session| {
+        let request = Request {
+            streams: false,
+            ..by(1, *session)
+        };
+        matches!(hall.ask(&request), Came::Refused(_))
+    });
+    assert!(refused.is_some(), "the first owner's queue grows too long");
+    let single = Request {
+        streams: false,
+        ..by(2, 5000)
+    };
+    let wait = hall.waits(&single);
+    let behind_all = hall.leases().predicted_wait;
+    assert!(wait.predicted * 10 < behind_all, "{wait:?}, {behind_all:?}");
+    let view = hall.leases();
+    let waiter = view.waiters.iter().find(|one| one.ticket == wait.ticket);
+    assert!(waiter.unwrap().remaining <= wait.predicted);
 }
 
 #[test]
