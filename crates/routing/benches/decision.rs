@@ -44,6 +44,7 @@ fn full_router(requests: &[Request]) -> (Router, Time) {
     let specs = (0..REPLICAS).map(|index| ReplicaSpec {
         id: format!("http://10.0.0.{index}:8000"),
         kv_tokens: Some(40_000_000_000),
+        host: None,
     });
     let mut now = Time(1_000_000_000);
     let mut router = Router::new(settings, specs.collect(), now);

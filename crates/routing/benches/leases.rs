@@ -46,6 +46,7 @@ fn router(mode: LeaseMode, switches: bool) -> Router {
     let specs = (0..REPLICAS).map(|index| ReplicaSpec {
         id: format!("http://10.0.0.{index}:8000"),
         kv_tokens: Some(40_000),
+        host: None,
     });
     Router::new(settings, specs.collect(), Time(1_000_000_000))
 }

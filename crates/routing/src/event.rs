@@ -1,7 +1,7 @@
 //! What the router is told between requests: replies, scrapes, probes, operators' commands. It learns
 //! nothing in any other way, so a recorded sequence of requests and events replays exactly.
 
-use crate::{ReplicaIndex, Ticket, Usage};
+use crate::{HostTier, ReplicaIndex, Ticket, Usage};
 
 /// One scrape of an engine's gauges and counters for one replica.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,6 +31,8 @@ pub enum Event {
     Scraped(ReplicaIndex, Gauges),
     /// The engine told how many tokens its KV cache holds.
     KvTokens(ReplicaIndex, u64),
+    /// What host memory keeps of what the KV cache evicts became known.
+    HostTier(ReplicaIndex, Option<HostTier>),
     /// A TCP connect to the replica failed: out at once, even as the last one.
     ConnectFailed(ReplicaIndex),
     /// Its health probe failed. A probe alone never empties the set.

@@ -45,6 +45,6 @@ pub use lease::{
 pub use lineage::MainLineage;
 pub use request::{Request, RequestClass, Usage};
 pub use router::Router;
-pub use settings::{ReplicaIndex, ReplicaSpec, Settings, Steering};
+pub use settings::{HostTier, ReplicaIndex, ReplicaSpec, Settings, Steering};
 pub use time::Time;
 pub use view::{ConversationView, ReplicaView, Snapshot};

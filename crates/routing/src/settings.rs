@@ -25,6 +25,18 @@ pub struct ReplicaSpec {
     pub id: String,
     /// Tokens that the replica's KV cache holds; `None` until the engine has told.
     pub kv_tokens: Option<u64>,
+    /// Its second tier; `None` where it has none, or nothing is known of it.
+    pub host: Option<HostTier>,
+}
+
+/// Host memory in which an engine keeps a copy of what its KV cache holds, beyond the time when that
+/// evicts it (vLLM's `--kv-offloading-size`).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HostTier {
+    /// Tokens that it keeps: those used last, whether the KV cache holds them still or not.
+    pub tokens: u64,
+    /// Tokens that it can give back in a second, more than 0: bandwidth over the bytes of a token.
+    pub tokens_per_s: f64,
 }
 
 /// Routing settings of one model. Changing them takes effect with the next request.

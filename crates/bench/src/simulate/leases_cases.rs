@@ -252,16 +252,27 @@ fn owners(base: &Experiment) -> Vec<Load> {
         .to_vec()
 }
 
-/// Host memory beside each replica's cache, GiB: contexts of 32 sessions take 11 GiB a replica.
+/// Host memory beside each replica's cache, GiB, and gaps: contexts of 24, 32 and 48 sessions take 8, 11
+/// and 16 GiB a replica.
 fn tiers(base: &Experiment) -> Vec<Load> {
     let mut loads = Vec::new();
-    for sessions in [24, 32] {
-        for gib in [0, 8, 16, 64] {
+    for (sessions, think_s, sizes) in [
+        (24, 0.0, &[0, 4, 8, 10, 16, 64][..]),
+        (32, 0.0, &[0, 4, 8, 10, 12, 16, 64]),
+        (48, 0.0, &[0, 12, 16, 64]),
+        (32, 3.0, &[0, 8, 10, 16]),
+        (32, 10.0, &[0, 8, 10, 16]),
+    ] {
+        let pausing = published(base, |published| published.think_s = think_s);
+        for gib in sizes {
             let tier = Experiment {
-                profile: base.profile.clone().with_host_gib(f64::from(gib)),
-                ..base.clone()
+                profile: base.profile.clone().with_host_gib(f64::from(*gib)),
+                ..pausing.clone()
             };
-            let load = format!("{gib} GiB of host memory");
+            let load = match think_s {
+                0.0 => format!("{gib} GiB of host memory"),
+                _ => format!("{gib} GiB, gaps of {think_s} s"),
+            };
             loads.push((load, at(&tier, Level::closed(sessions))));
         }
     }

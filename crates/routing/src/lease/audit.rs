@@ -1,5 +1,6 @@
 //! What must be true of leases at any moment, for tests to ask after every step.
 
+use super::member::{Place, Tier};
 use super::{Leases, Share};
 use crate::ReplicaIndex;
 
@@ -42,8 +43,12 @@ impl Leases {
                 fits
             );
         }
-        let capacity: u64 = self.shares.iter().filter_map(|share| share.capacity).sum();
-        assert_eq!(self.capacity, capacity);
+        let sum = |of: fn(&Share) -> Option<u64>| self.shares.iter().filter_map(of).sum::<u64>();
+        assert_eq!(self.capacity, sum(|share| share.capacity));
+        assert_eq!(self.kv_capacity, sum(|share| share.kv_capacity));
+        let alike = |share: &Share| share.capacity >= share.kv_capacity;
+        assert!(self.shares.iter().all(alike));
+        self.audit_shadows();
         let counters = &self.counters;
         let released = counters.released_silent
             + counters.released_quantum
@@ -65,5 +70,22 @@ impl Leases {
             + counters.ended_left;
         assert_eq!(counters.waits, ended + self.waiting() as u64);
         assert!(counters.ended_age <= counters.over_age);
+    }
+
+    /// What each cache is believed to hold is what the conversations are believed to have there.
+    fn audit_shadows(&self) {
+        for (index, share) in self.shares.iter().enumerate() {
+            let replica = ReplicaIndex(index as u16);
+            for (tier, shadow) in [(Tier::Gpu, &share.gpu), (Tier::Host, &share.host)] {
+                let place = Place { replica, tier };
+                let ids = self.members.ids();
+                let here = ids
+                    .iter()
+                    .flat_map(|id| &self.members[*id].residences)
+                    .filter(|residence| residence.place == place);
+                let tokens = here.clone().map(|residence| u64::from(residence.tokens));
+                assert_eq!(shadow.sums(), (here.count(), tokens.sum()), "{place:?}");
+            }
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::HostTier;
+
 /// Weight of the newest turn in the mean time from dispatch to finish.
 const TURN_WEIGHT: f64 = 0.03;
 
@@ -111,6 +113,21 @@ impl Costs {
     pub(super) fn prefill(&self, tokens: u64) -> Duration {
         let seconds = self.prefill_s_per_token.unwrap_or(0.0) * tokens as f64;
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
+    /// What it costs to bring a token back from host memory, as a part of what it costs to compute
+    /// it: 0 to 1, and 1 where that is unknown.
+    pub(super) fn return_price(&self, tier: HostTier) -> f64 {
+        let Some(prefill_s_per_token) = self.prefill_s_per_token else {
+            return 1.0;
+        };
+        let price = 1.0 / (tier.tokens_per_s * prefill_s_per_token);
+        // Neither of a speed of 0.
+        if price.is_finite() {
+            price.clamp(0.0, 1.0)
+        } else {
+            1.0
+        }
     }
 
     /// Whether footprints differ so much that the mean says little about one wait: their standard

@@ -159,11 +159,11 @@ impl Leases {
         };
         self.end_lease(now, id, Cause::Void);
         self.unleased -= u64::from(self.members[id].unleased);
-        for place in self.members[id].places.clone() {
-            let replica = place.replica;
-            self.shares[usize::from(replica.0)]
-                .shadow
-                .forget(&mut self.members, (id, replica));
+        for residence in self.members[id].residences.clone() {
+            let place = residence.place;
+            self.shares[usize::from(place.replica.0)]
+                .shadow(place.tier)
+                .forget(&mut self.members, (id, place));
         }
         self.members.remove(id);
     }

@@ -23,7 +23,7 @@ pub(super) struct Member {
     /// Microseconds that its requests waited while the present leases lasted.
     pub(super) waited_us: u64,
     /// Where its tokens are believed to be.
-    pub(super) places: Vec<Residence>,
+    pub(super) residences: Vec<Residence>,
 }
 
 /// The last turn that finished.
@@ -54,12 +54,28 @@ pub(super) struct Lease {
     pub(super) turns: u32,
 }
 
-/// Tokens of a conversation in one replica's cache.
+/// Where a replica keeps tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tier {
+    /// Its KV cache.
+    Gpu,
+    /// Host memory, with a copy of all that the KV cache holds.
+    Host,
+}
+
+/// One cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) replica: ReplicaIndex,
+    pub(super) tier: Tier,
+}
+
+/// Tokens of a conversation in one cache.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Residence {
-    pub(super) replica: ReplicaIndex,
+    pub(super) place: Place,
     pub(super) tokens: u32,
-    /// Its place in that replica's order of use.
+    /// Its place in that cache's order of use.
     pub(super) stamp: u64,
 }
 
@@ -90,7 +106,7 @@ impl Members {
             lease: None,
             unleased: 0,
             waited_us: 0,
-            places: Vec::new(),
+            residences: Vec::new(),
         };
         let id = if let Some(id) = self.vacant.pop() {
             self.slots[id.0 as usize] = Some(member);

@@ -128,6 +128,8 @@ pub(crate) struct Leases {
     used: u64,
     /// Of all replicas, tokens.
     capacity: u64,
+    /// Of all replicas, tokens, if there were no host memory.
+    kv_capacity: u64,
     reserve: Reserve,
     queue: Queue,
     ages: Ages,
@@ -163,6 +165,7 @@ impl Leases {
             rooms: Rooms::new(replicas),
             used: 0,
             capacity: 0,
+            kv_capacity: 0,
             reserve: Reserve::default(),
             queue: Queue::default(),
             ages: Ages::default(),

@@ -11,7 +11,6 @@ use crate::replica::Replicas;
 use crate::{ConversationKey, OwnerId, ReplicaIndex, Ticket, Time};
 
 use super::capacity::Use;
-use super::shadow::resident;
 use super::{Cause, Charge, Leases, WaitEnd, Waiting};
 
 /// Wait after which nobody passes the first in the queue.
@@ -137,8 +136,8 @@ impl Leases {
         share.leases < self.seats && share.capacity.is_some_and(could_hold)
     }
 
-    /// Of these replicas: fewest in flight, then most of the conversation in the cache, then most
-    /// room.
+    /// Of these replicas: fewest in flight, then most prefill spared by what is kept there, then
+    /// most room.
     fn best(
         &self,
         waiting: &Waiting,
@@ -149,7 +148,7 @@ impl Leases {
             .request
             .identity
             .and_then(|identity| self.members.find(identity.conversation));
-        let places = member.map_or(&[][..], |id| &self.members[id].places);
+        let residences = member.map_or(&[][..], |id| &self.members[id].residences);
         let spared = replicas.spares_wedged();
         among
             .filter(|index| {
@@ -160,11 +159,12 @@ impl Leases {
                         || (waiting.only.is_some() && replicas.is_open(replica)))
             })
             .min_by_key(|index| {
+                let replica = ReplicaIndex(*index as u16);
                 let share = &self.shares[*index];
                 let room = share.capacity.unwrap_or(0).saturating_sub(share.used());
                 (
                     replicas.in_flight(*index),
-                    Reverse(resident(places, ReplicaIndex(*index as u16))),
+                    Reverse(self.spared(residences, replica, replicas)),
                     Reverse(room),
                 )
             })

@@ -1,20 +1,24 @@
-//! What a replica's cache is believed to hold, by conversation, least recently used first.
+//! What a replica's caches are believed to hold, by conversation, least recently used first.
 //!
 //! vLLM evicts blocks in the order in which they were freed, a conversation's tail before its front, so
 //! the conversation that was silent longest loses its tokens first, from the end. Blocks of running
 //! requests are not evicted; that is not modelled, since they were used last anyway.
+//!
+//! Host memory is the second cache: vLLM copies a block there as soon as the step that filled it is over,
+//! so it holds what the KV cache holds and what was used before that, up to its own size.
 //!
 //! Only who is let in asks for it. So it is kept while there are leases, and begins with them from the
 //! last turn of each conversation: while nothing is contended, turns pay nothing for it.
 
 use std::collections::BTreeMap;
 
-use super::member::{MemberId, Members, Residence};
+use super::member::{MemberId, Members, Place, Residence, Tier};
+use super::share::Share;
 use super::{Applicant, Leases};
 use crate::ReplicaIndex;
 use crate::replica::Replicas;
 
-/// The shadow of one replica's cache.
+/// The shadow of one cache of a replica.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
     order: BTreeMap<u64, MemberId>,
@@ -27,16 +31,16 @@ impl Shadow {
     pub(super) fn touch(
         &mut self,
         members: &mut Members,
-        (id, replica): (MemberId, ReplicaIndex),
+        (id, place): (MemberId, Place),
         tokens: u32,
         capacity: u64,
     ) {
-        self.forget(members, (id, replica));
+        self.forget(members, (id, place));
         self.last_stamp += 1;
         self.order.insert(self.last_stamp, id);
         self.tokens += u64::from(tokens);
-        members[id].places.push(Residence {
-            replica,
+        members[id].residences.push(Residence {
+            place,
             tokens,
             stamp: self.last_stamp,
         });
@@ -45,38 +49,50 @@ impl Shadow {
                 return;
             };
             let excess = self.tokens - capacity;
-            let places = &mut members[oldest].places;
-            let place = places
+            let residence = members[oldest]
+                .residences
                 .iter_mut()
-                .find(|place| place.replica == replica)
+                .find(|residence| residence.place == place)
                 .expect("what is in the order has its place");
-            let evicted = excess.min(u64::from(place.tokens));
-            place.tokens -= evicted as u32;
+            let evicted = excess.min(u64::from(residence.tokens));
+            residence.tokens -= evicted as u32;
             self.tokens -= evicted;
-            if place.tokens == 0 {
-                self.forget(members, (oldest, replica));
+            if residence.tokens == 0 {
+                self.forget(members, (oldest, place));
             }
         }
     }
 
     /// A conversation has nothing here any more.
-    pub(super) fn forget(
-        &mut self,
-        members: &mut Members,
-        (id, replica): (MemberId, ReplicaIndex),
-    ) {
-        let places = &mut members[id].places;
-        if let Some(at) = places.iter().position(|place| place.replica == replica) {
-            let gone = places.swap_remove(at);
+    pub(super) fn forget(&mut self, members: &mut Members, (id, place): (MemberId, Place)) {
+        let residences = &mut members[id].residences;
+        if let Some(at) = residences.iter().position(|here| here.place == place) {
+            let gone = residences.swap_remove(at);
             self.order.remove(&gone.stamp);
             self.tokens -= u64::from(gone.tokens);
         }
     }
 
-    /// The engine restarted: its cache is empty.
-    pub(super) fn clear(&mut self, members: &mut Members, replica: ReplicaIndex) {
+    /// Conversations and tokens.
+    #[cfg(test)]
+    pub(super) fn sums(&self) -> (usize, u64) {
+        (self.order.len(), self.tokens)
+    }
+
+    /// This cache is empty.
+    fn clear(&mut self, members: &mut Members, place: Place) {
         while let Some((_, &id)) = self.order.first_key_value() {
-            self.forget(members, (id, replica));
+            self.forget(members, (id, place));
+        }
+    }
+}
+
+impl Share {
+    /// The engine restarted, or nobody asks: both caches are empty, since host memory is the engine
+    /// process's own.
+    pub(super) fn believe_nothing(&mut self, members: &mut Members, replica: ReplicaIndex) {
+        for tier in [Tier::Gpu, Tier::Host] {
+            self.shadow(tier).clear(members, Place { replica, tier });
         }
     }
 }
@@ -87,14 +103,20 @@ impl Leases {
         let Some(last) = self.members[id].last else {
             return;
         };
-        let at = usize::from(last.replica.0);
-        let capacity = replicas
-            .kv_tokens(at)
-            .map_or(u64::MAX, |kv| kv.saturating_sub(replicas.shared_tokens(at)));
+        let replica = last.replica;
+        let at = usize::from(replica.0);
         let own_tokens = last.context_tokens.saturating_sub(last.shared_tokens);
-        self.shares[at]
-            .shadow
-            .touch(&mut self.members, (id, last.replica), own_tokens, capacity);
+        let shared_tokens = replicas.shared_tokens(at);
+        let host = replicas.host_tier(at).map(|tier| (Tier::Host, tier.tokens));
+        let gpu = (Tier::Gpu, replicas.kv_tokens(at).unwrap_or(u64::MAX));
+        for (tier, tokens) in std::iter::once(gpu).chain(host) {
+            self.shares[at].shadow(tier).touch(
+                &mut self.members,
+                (id, Place { replica, tier }),
+                own_tokens,
+                tokens.saturating_sub(shared_tokens),
+            );
+        }
     }
 
     /// Leases begin: what the last turns of the conversations left, unless their engine restarted.
@@ -115,16 +137,34 @@ impl Leases {
     /// Leases end: the caches are nobody's business.
     pub(super) fn believe_nothing(&mut self) {
         for (replica, share) in self.shares.iter_mut().enumerate() {
-            let replica = ReplicaIndex(replica as u16);
-            share.shadow.clear(&mut self.members, replica);
+            share.believe_nothing(&mut self.members, ReplicaIndex(replica as u16));
         }
+    }
+
+    /// Tokens of prefill that a conversation is spared on a replica: those in the KV cache, and of
+    /// those that only host memory holds the part that their return does not cost.
+    pub(super) fn spared(
+        &self,
+        residences: &[Residence],
+        replica: ReplicaIndex,
+        replicas: &Replicas,
+    ) -> u64 {
+        let resident = |tier| u64::from(resident(residences, Place { replica, tier }));
+        let gpu = resident(Tier::Gpu);
+        let price = |tier| self.costs.return_price(tier);
+        let returning = replicas
+            .host_tier(usize::from(replica.0))
+            .map_or(0.0, |tier| {
+                resident(Tier::Host).saturating_sub(gpu) as f64 * (1.0 - price(tier))
+            });
+        gpu + returning as u64
     }
 }
 
-/// Own tokens of a conversation believed to be in a replica's cache.
-pub(super) fn resident(places: &[Residence], replica: ReplicaIndex) -> u32 {
-    places
+/// Own tokens of a conversation believed to be in a cache.
+fn resident(residences: &[Residence], place: Place) -> u32 {
+    residences
         .iter()
-        .find(|place| place.replica == replica)
-        .map_or(0, |place| place.tokens)
+        .find(|residence| residence.place == place)
+        .map_or(0, |residence| residence.tokens)
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::member::MemberId;
+use super::member::{MemberId, Tier};
 use super::shadow::Shadow;
 
 /// Held turns that finish between two looks at what they missed.
@@ -25,6 +25,8 @@ pub(super) struct Share {
     /// Tokens that may be leased, as of the last look at the replica; `None` where its cache's size
     /// is unknown.
     pub(super) capacity: Option<u64>,
+    /// The same if there were no host memory.
+    pub(super) kv_capacity: Option<u64>,
     /// Tokens of all leases.
     pub(super) leased: u64,
     pub(super) leases: u32,
@@ -40,7 +42,8 @@ pub(super) struct Share {
     pub(super) idle: BTreeSet<(u32, MemberId)>,
     /// Counts the engine's restarts.
     pub(super) epoch: u32,
-    pub(super) shadow: Shadow,
+    pub(super) gpu: Shadow,
+    pub(super) host: Shadow,
     held_missed: u64,
     held_expected: u64,
     held_finishes: u32,
@@ -50,6 +53,7 @@ impl Default for Share {
     fn default() -> Self {
         Self {
             capacity: None,
+            kv_capacity: None,
             leased: 0,
             leases: 0,
             waited_us: 0,
@@ -58,7 +62,8 @@ impl Default for Share {
             theta: 1.0,
             idle: BTreeSet::new(),
             epoch: 0,
-            shadow: Shadow::default(),
+            gpu: Shadow::default(),
+            host: Shadow::default(),
             held_missed: 0,
             held_expected: 0,
             held_finishes: 0,
@@ -70,6 +75,14 @@ impl Share {
     /// Tokens promised or in use.
     pub(super) fn used(&self) -> u64 {
         self.leased + self.charged
+    }
+
+    /// What one of its caches is believed to hold.
+    pub(super) fn shadow(&mut self, tier: Tier) -> &mut Shadow {
+        match tier {
+            Tier::Gpu => &mut self.gpu,
+            Tier::Host => &mut self.host,
+        }
     }
 
     /// Tokens that one more lease may have, of at most so many; an idle replica takes any. `None`

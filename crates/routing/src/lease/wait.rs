@@ -14,7 +14,7 @@ use crate::{Refusal, Ticket, Time};
 /// percentile, at 24 sessions of the published workload, a third turn brings 9 % more turns a second than
 /// two for 10 % more wait, a fourth 4 % for 10 %; following the number of those that wait was worse than
 /// either.
-const QUANTUM_TURNS: u32 = 3;
+pub(super) const QUANTUM_TURNS: u32 = 3;
 
 /// Streams outlive a client's time-out, as pings keep them alive.
 const STREAM_PATIENCE: u32 = 2;
@@ -73,9 +73,15 @@ impl Leases {
         waiting as f64 / f64::from(self.holding().max(1))
     }
 
-    /// `a`: turns that a conversation keeps its place for while others wait.
+    /// `a`: turns that a conversation keeps its place for while others wait. Where host memory gives
+    /// more of them a place, fewer wait, so the same wait allows for a longer stay.
     pub(super) fn quantum_turns(&self) -> f64 {
-        f64::from(self.settings.turns_effective())
+        let turns = f64::from(self.settings.turns_effective());
+        if self.settings.turns.is_none() {
+            turns * self.stretch()
+        } else {
+            turns
+        }
     }
 
     /// Turns that a lease lasts however long others wait: the longer the queue, the longer it takes to

@@ -11,7 +11,7 @@ pub(crate) use cache::{Charge, Weight};
 use health::Health;
 use progress::Progress;
 
-use crate::{Gauges, ReplicaIndex, ReplicaSpec, ReplicaView, Score, Steering, Time};
+use crate::{Gauges, HostTier, ReplicaIndex, ReplicaSpec, ReplicaView, Score, Steering, Time};
 
 /// One replica.
 #[derive(Debug)]
@@ -23,6 +23,7 @@ struct Replica {
     /// Active conversations homed here.
     conversations: u32,
     kv_tokens: Option<u64>,
+    host: Option<HostTier>,
     /// The last restart of its engine.
     cache_since: Time,
 }
@@ -43,6 +44,7 @@ impl Replicas {
             in_flight: 0,
             conversations: 0,
             kv_tokens: spec.kv_tokens,
+            host: spec.host,
             cache_since: Time::default(),
         });
         Self {
@@ -101,6 +103,15 @@ impl Replicas {
     /// Tokens that the replica's KV cache holds, once its engine has told.
     pub(crate) fn kv_tokens(&self, index: usize) -> Option<u64> {
         self.list.get(index)?.kv_tokens
+    }
+
+    /// Its host memory, where that keeps more than the KV cache itself: it holds what was used last,
+    /// so a smaller one keeps nothing that is not in the cache.
+    pub(crate) fn host_tier(&self, index: usize) -> Option<HostTier> {
+        let replica = self.list.get(index)?;
+        replica
+            .host
+            .filter(|tier| Some(tier.tokens) > replica.kv_tokens)
     }
 
     /// Tokens of the prefixes that conversations homed there share.
@@ -186,6 +197,12 @@ impl Replicas {
     pub(crate) fn set_kv_tokens(&mut self, replica: ReplicaIndex, kv_tokens: u64) {
         if let Some(replica) = self.get_mut(replica) {
             replica.kv_tokens = Some(kv_tokens);
+        }
+    }
+
+    pub(crate) fn set_host_tier(&mut self, replica: ReplicaIndex, tier: Option<HostTier>) {
+        if let Some(replica) = self.get_mut(replica) {
+            replica.host = tier;
         }
     }
 

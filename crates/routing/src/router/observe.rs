@@ -20,6 +20,7 @@ impl Router {
             Event::Aborted(ticket) => self.abort(now, ticket),
             Event::Scraped(replica, gauges) => self.replicas.scraped(now, replica, gauges),
             Event::KvTokens(replica, tokens) => self.replicas.set_kv_tokens(replica, tokens),
+            Event::HostTier(replica, tier) => self.replicas.set_host_tier(replica, tier),
             Event::ConnectFailed(replica) => self.replicas.connect_failed(replica),
             Event::ProbeFailed(replica) => self.replicas.probe_failed(replica),
             Event::ProbeSucceeded(replica) => self.replicas.probe_succeeded(now, replica),

@@ -34,6 +34,7 @@ impl RouterPolicy {
             .map(|rank| ReplicaSpec {
                 id: format!("rank:{rank}"),
                 kv_tokens: Some(believed as u64),
+                host: fleet.profile.host_tier(),
             })
             .collect();
         Self {

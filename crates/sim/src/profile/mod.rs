@@ -10,6 +10,7 @@ mod tests;
 
 use crate::scheduler::{SchedulerConfig, Step};
 pub use file::{Basis, Provenance};
+use routing::HostTier;
 
 /// The profiles that come with the program, by name.
 const BUILT_IN: [(&str, &str); 4] = [
@@ -123,6 +124,14 @@ impl Profile {
         let bytes = gib.max(0.0) * f64::from(1 << 30);
         self.host_kv_tokens = (bytes / self.kv_bytes_per_token.max(1) as f64) as u64;
         self
+    }
+
+    /// Host memory as routing accounts for it; `None` where there is none.
+    pub fn host_tier(&self) -> Option<HostTier> {
+        (self.host_kv_tokens > 0).then(|| HostTier {
+            tokens: self.host_kv_tokens,
+            tokens_per_s: self.host_read_gb_per_s * 1e9 / self.kv_bytes_per_token.max(1) as f64,
+        })
     }
 
     fn validated(self) -> Result<Self, ProfileError> {

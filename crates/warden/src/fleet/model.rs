@@ -148,6 +148,7 @@ impl Model {
         let specs = ids.iter().map(|id| ReplicaSpec {
             id: id.clone(),
             kv_tokens: None,
+            host: None,
         });
         let mut router = Router::new(settings, specs.collect(), now);
         let (kind, process) = beginning(&config.engine);

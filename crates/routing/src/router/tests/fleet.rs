@@ -84,6 +84,7 @@ impl Fleet {
         let specs = (0..replicas).map(|index| ReplicaSpec {
             id: format!("rank:{index}"),
             kv_tokens,
+            host: None,
         });
         Self {
             router: Router::new(settings, specs.collect(), now),

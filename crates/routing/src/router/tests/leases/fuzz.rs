@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use super::super::fleet::*;
 use super::hall::{KV_TOKENS, crowded};
 use crate::{
-    Admission, Decision, Event, Grant, LeaseMode, LeaseRule, LeaseSettings, OwnerId, Refusal,
-    Request, RequestClass, Ticket, Time, Usage,
+    Admission, Decision, Event, Grant, HostTier, LeaseMode, LeaseRule, LeaseSettings, OwnerId,
+    Refusal, Request, RequestClass, Ticket, Time, Usage,
 };
 
 const REPLICAS: u16 = 3;
@@ -66,7 +66,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..50usize).prop_map(Step::Abort),
         1 => (0..50usize).prop_map(Step::Leave),
         1 => (0..50usize).prop_map(Step::Readmit),
-        2 => (0..=REPLICAS, 0..8u8).prop_map(|(replica, what)| Step::Replica(replica, what)),
+        2 => (0..=REPLICAS, 0..11u8).prop_map(|(replica, what)| Step::Replica(replica, what)),
         1 => (prop::bool::weighted(0.9), prop::bool::weighted(0.9), 0..5u32)
             .prop_map(|(affinity, leases, turns)| Step::Settings(affinity, leases, turns)),
         1 => (0..24u32, 0..=REPLICAS).prop_map(|(session, to)| Step::Move(session, to)),
@@ -302,6 +302,13 @@ fn pick<V>(from: &BTreeMap<Ticket, V>, at: usize) -> Option<Ticket> {
     from.keys().nth(at % from.len().max(1)).copied()
 }
 
+fn tier(tokens: u64, tokens_per_s: f64) -> HostTier {
+    HostTier {
+        tokens,
+        tokens_per_s,
+    }
+}
+
 fn event(replica: u16, what: u8) -> Event {
     match what {
         0 => Event::ConnectFailed(r(replica)),
@@ -310,6 +317,10 @@ fn event(replica: u16, what: u8) -> Event {
         4 => Event::EngineRestarted(r(replica)),
         5 => Event::Drain(r(replica)),
         6 => Event::Undrain(r(replica)),
+        // Host memory that is worth leasing, that is too slow for it, and none.
+        7 => Event::HostTier(r(replica), Some(tier(80_000, 1e6))),
+        8 => Event::HostTier(r(replica), Some(tier(60_000, 20_000.0))),
+        9 => Event::HostTier(r(replica), None),
         _ => Event::Scraped(r(replica), gauges(1, 1)),
     }
 }

@@ -162,20 +162,25 @@ impl Hall {
 
     pub(super) fn contended_of(settings: Settings) -> Self {
         let mut hall = Self::of(settings, 2);
-        let requests: Vec<_> = (0..12).map(turn_of).collect();
-        hall.round(&requests, SHARED_TOKENS);
-        let mut decisions = hall.begin_all(&requests);
-        hall.pass_ms(500);
-        for decision in decisions.drain(..8) {
-            assert!(!hall.is_contended());
-            hall.finish_now(decision.ticket, SHARED_TOKENS);
-        }
-        assert!(hall.is_contended());
-        for decision in decisions {
-            hall.observe(Event::Aborted(decision.ticket));
-        }
-        hall.pass_ms(5000);
+        hall.contend();
         hall
+    }
+
+    /// Makes it so.
+    pub(super) fn contend(&mut self) {
+        let requests: Vec<_> = (0..12).map(turn_of).collect();
+        self.round(&requests, SHARED_TOKENS);
+        let mut decisions = self.begin_all(&requests);
+        self.pass_ms(500);
+        for decision in decisions.drain(..8) {
+            assert!(!self.is_contended());
+            self.finish_now(decision.ticket, SHARED_TOKENS);
+        }
+        assert!(self.is_contended());
+        for decision in decisions {
+            self.observe(Event::Aborted(decision.ticket));
+        }
+        self.pass_ms(5000);
     }
 
     /// Contended, and sessions 100 to 107 hold all there is: four on each replica.

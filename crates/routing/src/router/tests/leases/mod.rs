@@ -5,6 +5,7 @@ mod contention;
 mod failure;
 mod fuzz;
 mod hall;
+mod host_memory;
 mod owners;
 mod queue;
 mod waiting;
