@@ -6,5 +6,5 @@ mod startup;
 mod tool_parser;
 
 pub use command::{GpuError, ServeCommand, assign_gpus};
-pub use startup::{FailureCause, Phase, failure_cause, phase_of_line};
+pub use startup::{FailureCause, Phase, failure_cause, kv_gib_of_line, phase_of_line};
 pub use tool_parser::tool_parser_for;

@@ -50,6 +50,15 @@ pub fn phase_of_line(line: &str) -> Option<Phase> {
     }
 }
 
+/// GiB that one card gives its KV cache, where a line says so; vLLM prints that before the cache's size.
+pub fn kv_gib_of_line(line: &str) -> Option<f64> {
+    let (_, told) = line.split_once("Available KV cache memory: ")?;
+    let (gib, _) = told.split_once(" GiB")?;
+    gib.parse()
+        .ok()
+        .filter(|gib: &f64| gib.is_finite() && *gib > 0.0)
+}
+
 /// The usual reasons for a vLLM that does not come up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureCause {
@@ -155,6 +164,21 @@ mod tests {
             assert_eq!(phase_of_line(line), phase, "{line}");
         }
         assert!(Phase::KvCache { tokens: 1 } < Phase::Serving);
+    }
+
+    #[test]
+    fn the_memory_of_the_cache_comes_from_its_line() {
+        let told =
+            "(Worker_TP0 pid=7) INFO [gpu_worker.py:721] Available KV cache memory: 4.85 GiB";
+        assert_eq!(kv_gib_of_line(told), Some(4.85));
+        for other in [
+            "Available KV cache memory: -3.44 GiB",
+            "Available KV cache memory: inf GiB",
+            "Available KV cache memory: 4.85",
+            "GPU KV cache size: 17,600 tokens",
+        ] {
+            assert_eq!(kv_gib_of_line(other), None, "{other}");
+        }
     }
 
     #[test]

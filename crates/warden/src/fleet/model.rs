@@ -197,7 +197,7 @@ impl Model {
         &self,
         now: Time,
         replicas: impl IntoIterator<Item = ReplicaIndex>,
-        event: fn(ReplicaIndex) -> Event,
+        event: impl Fn(ReplicaIndex) -> Event,
     ) {
         let mut router = self.router.lock();
         for replica in replicas {

@@ -133,11 +133,11 @@ pub(super) fn port(engine: &Vllm, server: u16) -> io::Result<u16> {
 #[cfg(test)]
 // Clippy takes only the test functions themselves for tests.
 #[allow(clippy::unwrap_used)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::config::{Config, Engine, Overrides};
 
-    fn engine(more: &str) -> Vllm {
+    pub(in crate::supervisor) fn engine(more: &str) -> Vllm {
         let text = format!(
             "[[models]]\nname = \"m\"\n[models.engine]\nkind = \"vllm\"\nmodel = \"Qwen/Qwen3-4B\"\n{more}"
         );

@@ -2,7 +2,8 @@
 //!
 //! `machine` says what to do, as a pure function. `unit` is the one owner of one vLLM server, who does
 //! it; `launch` is its command, `process` its processes, `log_file` its log, `record` what the next
-//! warden must know of it, `health` whether it serves. `reach` tells that owner; `control` is what
+//! warden must know of it, `health` whether it serves, `host_memory` what it keeps beside its
+//! KV cache. `reach` tells that owner; `control` is what
 //! operators, requests and the
 //! shutdown want of all servers of a model; `cards` lets models on demand take turns.
 //!
@@ -13,6 +14,7 @@ mod cards;
 mod control;
 mod demand;
 mod health;
+mod host_memory;
 mod launch;
 mod log_file;
 pub mod machine;

@@ -41,7 +41,25 @@ impl Unit {
         }
     }
 
-    pub(super) fn observe(&self, event: fn(ReplicaIndex) -> RouterEvent) {
+    /// Tells the router what host memory keeps, once the log tells.
+    pub(super) fn read_kv_size(&mut self, line: &str) {
+        let (model, server) = (&self.plan.model.name, self.plan.server);
+        let Some(sizes) = self.kv_size.read(line, &self.plan.engine) else {
+            return;
+        };
+        if let Some(tier) = sizes.host {
+            let tokens = tier.tokens;
+            tracing::info!(%model, server, tokens, "host memory keeps what the KV cache evicts");
+        } else if self.plan.engine.kv_offload_gib > 0 {
+            tracing::warn!(
+                %model, server,
+                "the engine's log does not tell how many tokens host memory keeps: leases count the KV cache only"
+            );
+        }
+        self.observe(|replica| RouterEvent::HostTier(replica, sizes.host));
+    }
+
+    pub(super) fn observe(&self, event: impl Fn(ReplicaIndex) -> RouterEvent) {
         let replicas = self.replicas().map(ReplicaIndex);
         self.plan.model.observe_all(clock::now(), replicas, event);
     }

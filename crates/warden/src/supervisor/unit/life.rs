@@ -84,6 +84,13 @@ impl Unit {
             model = %self.plan.model.name, server, pid = identity.pid, port = record.port, unchanged,
             "a running vLLM is adopted"
         );
+        // What it said at its start is at the log's beginning, unless that was put aside.
+        for line in Tail::from_start(&self.log_path())
+            .lines()
+            .unwrap_or_default()
+        {
+            self.read_kv_size(&line);
+        }
         self.tail = Some(Tail::from_end(&self.log_path(), ADOPTED_LOG_BYTES));
         let port = record.port;
         self.record = Some(record);
@@ -158,6 +165,7 @@ impl Unit {
         let lines = tail.lines().unwrap_or_default();
         for line in lines {
             self.plan.model.logs.push(self.plan.server, &line);
+            self.read_kv_size(&line);
             self.cause = vllm::serve::failure_cause(&line).or(self.cause);
             if let Some(phase) = vllm::serve::phase_of_line(&line) {
                 self.apply(Event::Phase(phase));

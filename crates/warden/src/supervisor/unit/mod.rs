@@ -23,6 +23,7 @@ use vllm::serve::FailureCause;
 
 use self::life::Running;
 use super::{
+    host_memory::KvSize,
     log_file::Tail,
     machine::{Death, Effect, Event, Limits, State, step},
     record::{self, Record},
@@ -86,6 +87,7 @@ struct Unit {
     process: Option<Running>,
     record: Option<Record>,
     tail: Option<Tail>,
+    kv_size: KvSize,
     /// Why the process may have died, by its log.
     cause: Option<FailureCause>,
     /// Whether the next admission is of an engine whose cache is empty.
@@ -113,6 +115,7 @@ pub(super) fn start(plan: Plan) -> Handle {
         process: None,
         record: None,
         tail: None,
+        kv_size: KvSize::default(),
         cause: None,
         is_cold: false,
         drains: false,
