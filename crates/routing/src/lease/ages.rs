@@ -20,6 +20,11 @@ pub(super) struct Ages {
 }
 
 impl Ages {
+    /// Conversations that were sent away lately.
+    pub(super) fn len(&self) -> usize {
+        self.first.len()
+    }
+
     /// The conversation was sent away; it first asked then.
     pub(super) fn keep(&mut self, now: Time, key: ConversationKey, first_arrival: Time) {
         self.take(now, key);

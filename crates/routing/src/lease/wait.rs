@@ -160,9 +160,22 @@ impl Leases {
         }
         Err(Refusal::QueueTooLong {
             predicted,
-            retry_after: in_all
-                .saturating_sub(wait_max)
-                .clamp(Duration::from_secs(1), RETRY_AFTER_MAX),
+            retry_after: self.retry_after(in_all.saturating_sub(wait_max), wait_max),
         })
+    }
+
+    /// When the queue is short enough by this much, and has taken in those that were sent away before:
+    /// clients give up after a few attempts, and thousands that all come back in a second fail in three.
+    /// At half the longest wait at the latest, so that the queue never runs empty meanwhile.
+    fn retry_after(&self, excess: Duration, wait_max: Duration) -> Duration {
+        let away = self.per_lease(self.ages.len());
+        let turns = (self.stay.turns(self.quantum_turns()) + 1.0) * away;
+        let those_before = Duration::try_from_secs_f64(turns * self.costs.turn().as_secs_f64())
+            .unwrap_or(RETRY_AFTER_MAX);
+        let latest = RETRY_AFTER_MAX.min(wait_max / 2);
+        excess
+            .saturating_add(those_before)
+            .min(latest)
+            .max(Duration::from_secs(1))
     }
 }

@@ -100,6 +100,24 @@ fn what_turns_took_in_the_engines_queues_says_nothing_about_a_wait() {
     assert!(waiting >= 20, "{waiting}");
 }
 
+/// Clients give up after a few attempts: told to come back in a second, hundreds would fail in three.
+#[test]
+fn the_more_are_sent_away_the_later_they_are_told_to_come_back() {
+    let (mut hall, _) = Hall::full_with(LeaseSettings {
+        queue_wait_max: Duration::from_secs(40),
+        ..LeaseSettings::default()
+    });
+    let told: Vec<u64> = (200..1000)
+        .filter_map(|session| match hall.ask(&plain(session)) {
+            Came::Refused(Refusal::QueueTooLong { retry_after, .. }) => Some(retry_after.as_secs()),
+            _ => None,
+        })
+        .collect();
+    assert!(told.len() > 100, "{}", told.len());
+    assert!(told.is_sorted(), "{told:?}");
+    assert_eq!((told[0], told[told.len() - 1]), (1, 20));
+}
+
 #[test]
 fn a_refused_conversation_keeps_its_age() {
     let (mut hall, holders) = Hall::full_with(impatient());
