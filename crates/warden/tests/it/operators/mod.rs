@@ -4,6 +4,7 @@ mod api_shape;
 mod conversations;
 mod events;
 mod guard;
+mod leases;
 mod login;
 mod models;
 mod overrides;

@@ -36,6 +36,14 @@ pub(super) struct Hall {
 
 pub(super) const MESSAGES: &str = "/v1/messages";
 pub(super) const CHAT: &str = "/v1/chat/completions";
+pub(super) const COMPLETIONS: &str = "/v1/completions";
+pub(super) const RESPONSES: &str = "/v1/responses";
+
+/// How streams of the OpenAI APIs end here: those of the Responses API in the second way.
+pub(super) const LAST_EVENTS: [&str; 2] = [
+    "data: [DONE]\n\n",
+    "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"usage\":{\"input_tokens\":12,\"output_tokens\":3}}}\n\n",
+];
 
 impl Hall {
     /// Every replica serves a conversation, so that the next one waits. The turn that taught the warden
@@ -87,9 +95,12 @@ impl Hall {
     /// Sends a request of a conversation.
     pub(super) async fn ask(&self, session: &str, path: &str, stream: bool) -> Client {
         let text = "a".repeat(4 * PROMPT_TOKENS);
-        let body = format!(
-            r#"{{"model":"demo","max_tokens":16,"stream":{stream},"messages":[{{"role":"user","content":"{text}"}}]}}"#
-        );
+        let prompt = match path {
+            COMPLETIONS => format!(r#""prompt":"{text}""#),
+            RESPONSES => format!(r#""input":"{text}""#),
+            _ => format!(r#""messages":[{{"role":"user","content":"{text}"}}]"#),
+        };
+        let body = format!(r#"{{"model":"demo","max_tokens":16,"stream":{stream},{prompt}}}"#);
         let mut client = self.warden.client().await;
         let headers = format!("x-session-id: {session}\r\n");
         client.send(post(path, &headers, body)).await;
@@ -214,9 +225,11 @@ async fn answer(conn: &mut Conn, line: &str, body: &[u8]) {
         return;
     }
     conn.begin_stream().await;
-    if line.contains(CHAT) {
+    if line.contains(CHAT) || line.contains(COMPLETIONS) {
         conn.event(CHAT_EVENT).await;
-        conn.event("data: [DONE]\n\n").await;
+        conn.event(LAST_EVENTS[0]).await;
+    } else if line.contains(RESPONSES) {
+        conn.event(LAST_EVENTS[1]).await;
     } else {
         for event in MESSAGES_EVENTS {
             conn.event(event).await;

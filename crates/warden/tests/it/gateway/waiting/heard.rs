@@ -2,7 +2,7 @@
 
 use api::RequestEnd;
 
-use super::hall::{CHAT, Hall, MESSAGES, Reply};
+use super::hall::{CHAT, COMPLETIONS, Hall, LAST_EVENTS, MESSAGES, RESPONSES, Reply};
 use crate::support::{Client, Ended, MESSAGES_EVENTS};
 
 const PING: &str = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
@@ -27,11 +27,16 @@ async fn begins_with_a_ping(client: &mut Client, ping: &str) {
 /// Silence for ten seconds, then a sign of life every ten, then the engine's own stream.
 #[tokio::test]
 async fn a_waiting_stream_begins_after_ten_seconds_and_hears_something_every_ten() {
+    const COMMENT: &str = ": waiting for room on a replica\n\n";
     for (path, ping) in [
         (MESSAGES, PING),
-        (CHAT, ": waiting for room on a replica\n\n"),
+        (CHAT, COMMENT),
+        (COMPLETIONS, COMMENT),
+        (RESPONSES, COMMENT),
     ] {
         let (hall, _holders) = Hall::full(1, 0.0).await;
+        let steerable = &hall.warden.fleet.models[0].responses_steerable;
+        steerable.store(true, std::sync::atomic::Ordering::Relaxed);
         let mut client = hall.wait("other", path, true).await;
         hall.time.pass_s(9.99).await;
         hall.turn().await;
@@ -57,7 +62,7 @@ async fn a_waiting_stream_begins_after_ten_seconds_and_hears_something_every_ten
                 assert_eq!(chunk(&mut client).await, event);
             }
         } else {
-            while chunk(&mut client).await != "data: [DONE]\n\n" {}
+            while !LAST_EVENTS.contains(&chunk(&mut client).await.as_str()) {}
         }
         assert_eq!(client.chunk().await, Some(Vec::new()), "it ends cleanly");
         let newest = hall.settled().await;
