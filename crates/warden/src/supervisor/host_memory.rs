@@ -30,10 +30,11 @@ pub(super) struct CacheSizes {
 pub(super) struct KvSize {
     /// GiB of one card's KV cache.
     gib: Option<f64>,
+    told: Option<CacheSizes>,
 }
 
 impl KvSize {
-    /// Takes note of a line; `Some` where it tells the cache's size.
+    /// Takes note of a line; `Some` where it tells sizes that were not told before.
     pub(super) fn read(&mut self, line: &str, engine: &Vllm) -> Option<CacheSizes> {
         self.gib = kv_gib_of_line(line).or(self.gib);
         let Some(Phase::KvCache { tokens }) = phase_of_line(line) else {
@@ -41,7 +42,9 @@ impl KvSize {
         };
         let tier = self.gib.map(|gib| tier(engine, gib, tokens));
         let host = tier.filter(|tier| tier.tokens > 0 && tier.tokens_per_s.is_normal());
-        Some(CacheSizes { host })
+        let sizes = Some(CacheSizes { host });
+        let before = std::mem::replace(&mut self.told, sizes);
+        sizes.filter(|_| sizes != before)
     }
 }
 

@@ -24,6 +24,7 @@ while [ $# -gt 0 ]; do
 done
 # As an engine core does, it outlives a server that is killed.
 sleep 3600 &
+echo "INFO [gpu_worker.py:721] Available KV cache memory: 2.42 GiB"
 echo "INFO [kv_cache_utils.py:2177] GPU KV cache size: 17,600 tokens"
 # shellcheck disable=SC2086 # flags are words
 exec "$LM_WARDEN" engine $flags

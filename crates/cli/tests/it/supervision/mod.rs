@@ -68,6 +68,26 @@ fn an_engine_starts_prints_into_the_ring_and_ends_when_it_is_stopped() {
 }
 
 #[test]
+fn what_host_memory_keeps_is_read_from_the_log_also_of_an_adopted_engine() {
+    let place = Place::new(&format!("{RANKS}\nkv_offload_gib = 4"));
+    let told = || {
+        let log = place.log();
+        let lines = log
+            .lines()
+            .filter(|line| line.contains("host memory keeps"));
+        // 4 of 2.42 GiB for 17,600 tokens.
+        lines.filter(|line| line.contains("29090")).count()
+    };
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    assert_eq!(told(), 1, "{}", place.log());
+    assert_eq!(warden.end(Signal::SIGTERM), Some(0));
+    let warden = place.serve(&[]);
+    warden.until("ready");
+    assert_eq!(told(), 2, "{}", place.log());
+}
+
+#[test]
 fn an_engine_outlives_the_warden_and_is_adopted_with_its_conversations() {
     let place = Place::new(RANKS);
     let warden = place.serve(&[]);
