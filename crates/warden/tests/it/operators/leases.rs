@@ -74,15 +74,15 @@ impl Hall {
 
     /// Waits told and lasting, and how the others ended: by room, with the client, with the last
     /// replica.
-    async fn adds_up(&self, expected: (f64, f64, [f64; 3])) {
+    async fn adds_up(&self, expected: (u64, u64, [u64; 3])) {
         let text = self.fixture.ask("GET", "/metrics", "").await.body;
         let text = std::str::from_utf8(&text).unwrap().to_owned();
-        let sum = |name: &str, label: &str| -> f64 {
+        let sum = |name: &str, label: &str| -> u64 {
             let of_model = format!("lm_warden_{name}{{model=\"demo\"");
             let lines = text.lines().filter(|line| line.starts_with(&of_model));
             let lines = lines.filter(|line| line.contains(label));
             lines
-                .map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap())
+                .map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap())
                 .sum()
         };
         let ends = ["room", "left", "nowhere"].map(|cause| sum("waits_ended_total", cause));
@@ -94,8 +94,8 @@ impl Hall {
         assert_eq!(sum("lease_grants_total", ""), releases + holding);
         let model = self.fixture.get("/api/v1/models/demo").await;
         let leases = &model["routing"]["leases"];
-        assert_eq!(leases["waiting"], waiting as u64);
-        assert_eq!(leases["holding"], holding as u64);
+        assert_eq!(leases["waiting"], waiting);
+        assert_eq!(leases["holding"], holding);
         assert_eq!(
             leases["waiters"].as_array().unwrap().len(),
             waiting as usize
@@ -104,7 +104,7 @@ impl Hall {
             leases["holders"].as_array().unwrap().len(),
             holding as usize
         );
-        assert_eq!(leases["counters"]["waits"], waits as u64);
+        assert_eq!(leases["counters"]["waits"], waits);
     }
 }
 
@@ -113,11 +113,11 @@ async fn waits_and_leases_add_up_however_they_end() {
     let hall = Hall::new();
     // The first one is silent, but keeps its place.
     let holders = [hall.ask("first"), hall.ask("second")];
-    hall.adds_up((0.0, 0.0, [0.0; 3])).await;
+    hall.adds_up((0, 0, [0; 3])).await;
     let waiting = ["a", "b", "c", "d"].map(|session| hall.ask(session));
-    hall.adds_up((4.0, 4.0, [0.0; 3])).await;
+    hall.adds_up((4, 4, [0; 3])).await;
     hall.tell(Event::Aborted(waiting[1]));
-    hall.adds_up((4.0, 3.0, [0.0, 1.0, 0.0])).await;
+    hall.adds_up((4, 3, [0, 1, 0])).await;
     hall.tell(Event::Aborted(holders[0]));
     hall.tell(Event::Drain(ReplicaIndex(0)));
     hall.tell(Event::Drain(ReplicaIndex(1)));
@@ -125,7 +125,6 @@ async fn waits_and_leases_add_up_however_they_end() {
         let router = hall.fixture.fleet.models[0].router.lock();
         router.snapshot(clock::now()).leases.counters
     };
-    let by_room = ended.ended_room as f64;
-    hall.adds_up((4.0, 0.0, [by_room, 1.0, 3.0 - by_room]))
-        .await;
+    let by_room = ended.ended_room;
+    hall.adds_up((4, 0, [by_room, 1, 3 - by_room])).await;
 }
