@@ -100,6 +100,22 @@ describe('lists and stats', { skip: noBrowser ?? false, timeout: 120_000 }, () =
       ]);
     }));
 
+  it('says of a newcomer that waits that it has no home yet', () =>
+    on(
+      scenes.busy,
+      async (page, warden) => {
+        const { requests } = warden.scene;
+        const waiting = requests.find((one) => one.conversation && one.end == null);
+        assert.ok(waiting);
+        Object.assign(waiting, { conversation: '00000000000000aa', route: null, replica: null });
+        await page.goto('/conversations/00000000000000aa');
+        await page.getByText('It waits for its first place').waitFor();
+        assert.equal(await page.getByText('It has no home any more').count(), 0);
+      },
+      // The browser itself reports the answer 404.
+      { allow: /status of 404/ },
+    ));
+
   it('shows the turns of a conversation that has no home any more', () =>
     on(
       scenes.busy,
