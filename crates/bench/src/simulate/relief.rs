@@ -52,6 +52,14 @@ impl Relief {
         Ok(Self { host_gib, rows })
     }
 
+    /// Whether leases make any difference without host memory.
+    fn leases_begin(&self) -> bool {
+        let [(_, _, affinity), (_, _, leases), ..] = self.rows.as_slice() else {
+            return false;
+        };
+        columns::of(affinity) != columns::of(leases)
+    }
+
     pub(super) fn json(&self) -> serde_json::Value {
         self.rows
             .iter()
@@ -61,12 +69,24 @@ impl Relief {
 
     pub(super) fn print(&self, replicas: u16, out: &mut impl Write) -> std::io::Result<()> {
         let in_all = self.host_gib * u32::from(replicas);
+        let leases = if self.leases_begin() {
+            "leases, or "
+        } else {
+            ""
+        };
         writeln!(
             out,
-            "\nWhat helps: leases, or {} GiB of host memory for each replica ({in_all} GiB in all;\n\
-             kv_offload_gib = {}, vLLM's --kv-offloading-size).\n",
+            "\nWhat helps: {leases}{} GiB of host memory for each replica ({in_all} GiB in all;\n\
+             kv_offload_gib = {}, vLLM's --kv-offloading-size).",
             self.host_gib, self.host_gib
         )?;
+        if leases.is_empty() {
+            writeln!(
+                out,
+                "Leases would not begin: too little is lost that they could have kept."
+            )?;
+        }
+        writeln!(out)?;
         writeln!(out, "{:<26}{}", "", columns::heading())?;
         for (policy, gib, cell) in &self.rows {
             let words = match gib {
