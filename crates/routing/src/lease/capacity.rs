@@ -60,7 +60,10 @@ impl Leases {
         };
         let kv_tokens = replicas.kv_tokens(replica);
         share.kv_capacity = kv_tokens.map(may_lease);
-        share.capacity = kv_tokens.map(|kv| may_lease(kept.map_or(kv, |kept| kept.max(kv))));
+        share.capacity = match (kept, kv_tokens) {
+            (Some(kept), Some(kv)) if kept > kv => Some(may_lease(kept)),
+            _ => share.kv_capacity,
+        };
         let changed = |sum: u64, before: Option<u64>, now: Option<u64>| {
             sum - before.unwrap_or(0) + now.unwrap_or(0)
         };
