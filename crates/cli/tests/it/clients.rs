@@ -17,7 +17,8 @@ fn status_shows_the_panel_and_its_exit_code_says_whether_all_is_well() {
         text.contains("Affinity on · Spill threshold 8 (auto) · Sticky – · In flight 0"),
         "{text}"
     );
-    assert_eq!(text.lines().count(), 3 + 4 + 2, "{text}");
+    assert_eq!(text.lines().count(), 3 + 4 + 3, "{text}");
+    assert!(text.contains("\nLeases: "), "{text}");
     assert!(text.contains("\nNow: "), "{text}");
     assert!(text.contains("Working set: 1 conversation, "), "{text}");
     assert!(!text.contains('\u{1b}'));
