@@ -30,6 +30,7 @@ pub(super) fn startup(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for line in text.lines() {
         let _ = serve::phase_of_line(line);
+        let _ = serve::kv_gib_of_line(line);
         if let Some(cause) = serve::failure_cause(line) {
             assert!(!cause.hint().is_empty());
         }

@@ -151,11 +151,11 @@ impl Leases {
     ) -> u64 {
         let resident = |tier| u64::from(resident(residences, Place { replica, tier }));
         let gpu = resident(Tier::Gpu);
-        let price = |tier| self.costs.return_price(tier);
+        let only_host = resident(Tier::Host).saturating_sub(gpu) as f64;
         let returning = replicas
             .host_tier(usize::from(replica.0))
             .map_or(0.0, |tier| {
-                resident(Tier::Host).saturating_sub(gpu) as f64 * (1.0 - price(tier))
+                only_host * (1.0 - self.costs.return_price(tier))
             });
         gpu + returning as u64
     }

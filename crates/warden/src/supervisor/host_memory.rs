@@ -6,7 +6,7 @@
 //! KV cache got, and then how many tokens that is. Where it does not, routing knows of no host memory.
 
 use routing::HostTier;
-use vllm::serve::{Phase, kv_gib_of_line, phase_of_line};
+use vllm::serve::{Phase, kv_gib_of_line};
 
 use crate::config::Vllm;
 
@@ -34,10 +34,15 @@ pub(super) struct KvSize {
 }
 
 impl KvSize {
-    /// Takes note of a line; `Some` where it tells sizes that were not told before.
-    pub(super) fn read(&mut self, line: &str, engine: &Vllm) -> Option<CacheSizes> {
+    /// Takes note of a line and of the phase that it tells; `Some` where that tells sizes that were
+    /// not told before.
+    pub(super) fn read(
+        &mut self,
+        (line, phase): (&str, Option<Phase>),
+        engine: &Vllm,
+    ) -> Option<CacheSizes> {
         self.gib = kv_gib_of_line(line).or(self.gib);
-        let Some(Phase::KvCache { tokens }) = phase_of_line(line) else {
+        let Some(Phase::KvCache { tokens }) = phase else {
             return None;
         };
         let tier = self.gib.map(|gib| tier(engine, gib, tokens));
@@ -61,6 +66,8 @@ fn tier(engine: &Vllm, gib_of_card: f64, kv_tokens: u64) -> HostTier {
 
 #[cfg(test)]
 mod tests {
+    use vllm::serve::phase_of_line;
+
     use super::*;
     use crate::supervisor::launch::tests::engine;
 
@@ -72,7 +79,7 @@ mod tests {
         let mut size = KvSize::default();
         lines
             .iter()
-            .filter_map(|line| size.read(line, &engine))
+            .filter_map(|line| size.read((line, phase_of_line(line)), &engine))
             .last()
     }
 

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use routing::{Event as RouterEvent, ReplicaIndex};
+use vllm::serve::Phase;
 
 use super::{
     super::{
@@ -42,9 +43,9 @@ impl Unit {
     }
 
     /// Tells the router what host memory keeps, once the log tells.
-    pub(super) fn read_kv_size(&mut self, line: &str) {
+    pub(super) fn read_kv_size(&mut self, line: &str, phase: Option<Phase>) {
         let (model, server) = (&self.plan.model.name, self.plan.server);
-        let Some(sizes) = self.kv_size.read(line, &self.plan.engine) else {
+        let Some(sizes) = self.kv_size.read((line, phase), &self.plan.engine) else {
             return;
         };
         if let Some(tier) = sizes.host {

@@ -89,7 +89,7 @@ impl Unit {
             .lines()
             .unwrap_or_default()
         {
-            self.read_kv_size(&line);
+            self.read_kv_size(&line, vllm::serve::phase_of_line(&line));
         }
         self.tail = Some(Tail::from_end(&self.log_path(), ADOPTED_LOG_BYTES));
         let port = record.port;
@@ -165,9 +165,10 @@ impl Unit {
         let lines = tail.lines().unwrap_or_default();
         for line in lines {
             self.plan.model.logs.push(self.plan.server, &line);
-            self.read_kv_size(&line);
+            let phase = vllm::serve::phase_of_line(&line);
+            self.read_kv_size(&line, phase);
             self.cause = vllm::serve::failure_cause(&line).or(self.cause);
-            if let Some(phase) = vllm::serve::phase_of_line(&line) {
+            if let Some(phase) = phase {
                 self.apply(Event::Phase(phase));
             }
         }
